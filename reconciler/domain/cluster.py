@@ -1,0 +1,76 @@
+"""The machines: cluster > rack > node > NVLink island > device.
+
+A device is a GPU or a CPU slot.  Node states come from policy files (cordoned, draining) and
+from what launchers and devices observe (down); the snapshot holds the joined view.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from reconciler.domain.units import DeviceId, NodeName
+
+
+class NodeState(StrEnum):
+    """``cordoned`` starts nothing new; ``draining`` also empties; ``down`` is not reachable."""
+
+    READY = "ready"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    DOWN = "down"
+
+
+class DeviceKind(StrEnum):
+    GPU = "gpu"
+    CPU_SLOT = "cpu_slot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One schedulable device.  ``memory_gib`` is usable memory; ``island`` is the NVLink island."""
+
+    id: DeviceId
+    kind: DeviceKind
+    type: str
+    memory_gib: float
+    island: str = ""
+    """Name of the NVLink island within the node; empty: the device has no NVLink peers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    name: NodeName
+    rack: str
+    devices: tuple[Device, ...]
+    state: NodeState = NodeState.READY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """``id`` is immutable: it names the status branch.  Nodes are sorted by name."""
+
+    id: str
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeShare:
+    """Some devices of one node, sorted by id."""
+
+    node: NodeName
+    devices: tuple[DeviceId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """Which GPUs of which nodes: shares sorted by node name, never empty."""
+
+    shares: tuple[NodeShare, ...]
+
+    @property
+    def gpus(self) -> int:
+        """How many devices this is."""
+        return sum(len(share.devices) for share in self.shares)
+
+    def devices(self) -> tuple[tuple[NodeName, DeviceId], ...]:
+        """Return every (node, device) pair, sorted."""
+        return tuple((share.node, device) for share in self.shares for device in share.devices)
