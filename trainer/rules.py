@@ -1,0 +1,236 @@
+"""Which combinations of ``train:`` values are refused, why, and what works instead.
+
+One table for both sides: ``python -m trainer.schema`` writes it to ``contract/train.rules.json``,
+where the validator reads it, and ``trainer.config`` applies the same rows before it loads
+anything.  A rule is data, so that both interpreters stay a few lines long:
+
+    {"id": ..., "when": {key: {operator: operand}}, "refuse": key, "reason": ..., "nearest": ...}
+
+A rule refuses where every condition of ``when`` holds.  Operators: ``in`` [values] and ``not_in``
+[values] on the value (an absent key has its default; without one it is null), ``set`` true/false
+(the document names the key), ``above`` and ``below`` a number (never hold for null).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainer.keys import KEYS, default_of
+
+FORM = "headway.rules/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One refused combination."""
+
+    id: str
+    when: Mapping[str, Mapping[str, Any]]
+    refuse: str
+    """The key the message points at."""
+    reason: str
+    nearest: str
+    """What to write instead."""
+
+    def refuses(self, train: Mapping[str, Any]) -> bool:
+        """Return whether every condition holds for this ``train:`` section without nulls."""
+        return all(
+            _holds(operator, operand, key in train, train.get(key, default_of(key)))
+            for key, conditions in self.when.items()
+            for operator, operand in conditions.items()
+        )
+
+
+def _holds(operator: str, operand: Any, is_set: bool, value: Any) -> bool:
+    number = isinstance(value, int | float)
+    match operator:
+        case "in":
+            return value in operand
+        case "not_in":
+            return value not in operand
+        case "set":
+            return bool(is_set == operand)
+        case "above":
+            return number and bool(value > operand)
+        case "below":
+            return number and bool(value < operand)
+    raise ValueError(f"a rule uses the unknown operator {operator!r}")
+
+
+def _only_rules() -> Iterator[Rule]:
+    """A key that the chosen task, tuner or optimizer does not read is refused, not ignored."""
+    for name, key in KEYS.items():
+        for other, values in key.only.items():
+            if (name, other) == ("use_galore", "tuner_type"):
+                continue  # GALORE_WITH_LORA says it better, and lets `use_galore: false` pass
+            words = " or ".join(_words(value) for value in values)
+            yield Rule(
+                id=f"{name}_needs_{other}",
+                when={name: {"set": True}, other: {"not_in": list(values)}},
+                refuse=name,
+                reason=f"{name} is read only with {other}: {words}; it would be ignored here",
+                nearest=f"remove {name}, or set {other}: {words}",
+            )
+
+
+def _words(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="galore_with_lora",
+        when={"use_galore": {"in": [True]}, "tuner_type": {"in": ["lora"]}},
+        refuse="use_galore",
+        reason="GaLore projects the gradients of full weights; an adapter has none of those",
+        nearest="tuner_type: full with use_galore: true, or tuner_type: lora without it",
+    ),
+    Rule(
+        id="constant_without_warmup",
+        when={"lr_scheduler_type": {"in": ["constant"]}, "warmup_ratio": {"above": 0}},
+        refuse="warmup_ratio",
+        reason="lr_scheduler_type: constant has no warm-up, the ratio would be ignored",
+        nearest="lr_scheduler_type: constant_with_warmup",
+    ),
+    Rule(
+        id="split_beside_val_dataset",
+        when={"val_dataset": {"set": True}, "split_dataset_ratio": {"above": 0}},
+        refuse="split_dataset_ratio",
+        reason="val_dataset already says what to evaluate on",
+        nearest="remove split_dataset_ratio or val_dataset",
+    ),
+    Rule(
+        id="eval_steps_without_data",
+        when={
+            "eval_steps": {"set": True},
+            "val_dataset": {"set": False},
+            "split_dataset_ratio": {"in": [0, 0.0]},
+        },
+        refuse="eval_steps",
+        reason="there is nothing to evaluate on",
+        nearest="add val_dataset or split_dataset_ratio",
+    ),
+    Rule(
+        id="smoothing_with_other_loss",
+        when={"label_smoothing": {"above": 0}, "loss_type": {"not_in": ["sigmoid"]}},
+        refuse="label_smoothing",
+        reason="label smoothing is defined for the sigmoid loss only, it would be ignored",
+        nearest="loss_type: sigmoid, or label_smoothing: 0",
+    ),
+    Rule(
+        id="dora_with_modules_to_save",
+        when={"use_dora": {"in": [True]}, "lora_bias": {"in": ["all"]}},
+        refuse="lora_bias",
+        reason="DoRA trains the magnitude of frozen layers; their bias stays frozen",
+        nearest="lora_bias: none",
+    ),
+    *_only_rules(),
+)
+
+OWNED: Mapping[str, str] = {
+    "save_steps": "write checkpoint.every_steps",
+    "save_strategy": "write checkpoint.every_steps",
+    "save_total_limit": "write checkpoint.keep",
+    "save_only_model": "headway always keeps what an exact resume needs; remove it",
+    "resume_from_checkpoint": "headway resumes by itself; to start from other weights write "
+    "train.init_from",
+    "resume_only_model": "write train.init_from",
+    "output_dir": "headway chooses the folder; remove it",
+    "logging_dir": "headway chooses the folder; remove it",
+    "overwrite_output_dir": "headway chooses the folder; remove it",
+    "seed": "headway sets the seed from the job, so that every attempt has the same; remove it",
+    "data_seed": "headway sets the seed from the job, so that every attempt has the same; "
+    "remove it",
+    "use_cpu": "headway gives the devices; remove it",
+    "report_to": "metrics are in events.jsonl of the run directory; remove it",
+    "push_to_hub": "results stay in the run directory; remove it",
+    "trust_remote_code": "code from a model repository is never run; remove it",
+    "world_size": "write resources.gpus",
+    "nproc_per_node": "write resources.gpus",
+}
+"""Keys that headway itself decides, and what to write instead."""
+
+RENAMED: Mapping[str, str] = {
+    "model_name_or_path": "model",
+    "base_model": "model",
+    "model_id": "model",
+    "task_type": "task",
+    "rlhf_type": "task",
+    "stage": "task",
+    "rl": "task",
+    "train_type": "tuner_type",
+    "finetuning_type": "tuner_type",
+    "adapter": "tuner_type",
+    "use_peft": "tuner_type",
+    "sft_type": "tuner_type",
+    "lora_r": "lora_rank",
+    "lora_target_modules": "target_modules",
+    "lora_target": "target_modules",
+    "lora_target_linear": "target_modules",
+    "dataset_name": "dataset",
+    "datasets": "dataset",
+    "train_dataset": "dataset",
+    "eval_dataset": "val_dataset",
+    "val_size": "split_dataset_ratio",
+    "val_set_size": "split_dataset_ratio",
+    "cutoff_len": "max_length",
+    "sequence_len": "max_length",
+    "max_seq_length": "max_length",
+    "max_seq_len": "max_length",
+    "truncation_mode": "truncation_strategy",
+    "sample_packing": "packing",
+    "neat_packing": "packing",
+    "packing_strategy": "packing",
+    "micro_batch_size": "per_device_train_batch_size",
+    "per_gpu_batch": "per_device_train_batch_size",
+    "per_gpu_train_batch_size": "per_device_train_batch_size",
+    "batch_size": "per_device_train_batch_size",
+    "accumulation_steps": "gradient_accumulation_steps",
+    "grad_accum": "gradient_accumulation_steps",
+    "lr": "learning_rate",
+    "num_epochs": "num_train_epochs",
+    "epochs": "num_train_epochs",
+    "warmup_steps": "warmup_ratio",
+    "lr_scheduler": "lr_scheduler_type",
+    "optimizer": "optim",
+    "pref_beta": "beta",
+    "rl_beta": "beta",
+    "pref_loss": "loss_type",
+    "init_weights_from": "init_from",
+    "adapters": "init_from",
+    "dtype": "torch_dtype",
+    "attn_implementation": "attn_impl",
+    "default_system": "system",
+}
+"""Names that other trainers use, and ours."""
+
+_ONE_DEVICE = "every device holds a whole copy of the model; take a larger GPU or a smaller model"
+ABSENT: Mapping[str, tuple[str, str]] = {
+    "quant_method": ("this trainer loads no quantised weights", "tuner_type: lora"),
+    "quant_bits": ("this trainer loads no quantised weights", "tuner_type: lora"),
+    "load_in_4bit": ("this trainer loads no quantised weights", "tuner_type: lora"),
+    "padding_free": ("one row of many samples needs packed rows", "packing: true"),
+    "streaming": ("data are read whole, so that a resume is exact", "a smaller dataset"),
+    "galore_quantization": ("this trainer has no Q-GaLore", "use_galore: true"),
+    "galore_layerwise": ("layer-wise updates cannot accumulate", "use_galore: true"),
+    "deepspeed": ("this trainer does not shard", _ONE_DEVICE),
+    "fsdp": ("this trainer does not shard", _ONE_DEVICE),
+    "fsdp_config": ("this trainer does not shard", _ONE_DEVICE),
+    "sequence_parallel_size": ("this trainer does not split sequences", "max_length"),
+    "context_parallel_size": ("this trainer does not split sequences", "max_length"),
+    "tensor_model_parallel_size": ("this trainer does not split layers", _ONE_DEVICE),
+    "tensor_parallel_size": ("this trainer does not split layers", _ONE_DEVICE),
+    "pipeline_model_parallel_size": ("this trainer has no pipeline", _ONE_DEVICE),
+    "expert_model_parallel_size": ("this trainer does not split experts", _ONE_DEVICE),
+    "use_liger_kernel": ("this trainer uses plain torch kernels", "remove it"),
+    "fp16": ("float16 needs loss scaling and overflows", "torch_dtype: bfloat16"),
+    "bf16": ("the type of the weights decides", "torch_dtype: bfloat16"),
+}
+"""Keys that people know and this trainer does not have: the reason, and what works."""
+
+
+def refusals(train: Mapping[str, Any]) -> Iterator[Rule]:
+    """Yield every rule that refuses this ``train:`` section (known keys only, no nulls)."""
+    for rule in RULES:
+        if rule.refuses(train):
+            yield rule
