@@ -55,6 +55,8 @@ class Attempt:
     allocation: Allocation
     decided_at: Instant
     """When the launch was decided (the intent)."""
+    grace_s: Seconds = Seconds(600)
+    """Time to checkpoint and leave, from the spec it runs: known after the file left main too."""
     started_at: Instant | None = None
     stop_asked_at: Instant | None = None
     stop_cause: StopCause | None = None

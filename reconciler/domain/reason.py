@@ -14,6 +14,7 @@ class Reason(StrEnum):
     GPUS_FREED_BY_VICTIM = "gpus_freed_by_victim"
     # Wait
     GPUS_BUSY = "gpus_busy"
+    NODES_UNAVAILABLE = "nodes_unavailable"
     BEHIND_HIGHER_RANK = "behind_higher_rank"
     PREEMPTING = "preempting"
     QUOTA_EXCEEDED = "quota_exceeded"

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from reconciler.domain.attempt import Attempt
 from reconciler.domain.cluster import Allocation
-from reconciler.domain.job import PriorityClass
+from reconciler.domain.job import PriorityClass, Submission
 from reconciler.domain.reason import Reason
 from reconciler.domain.units import AttemptId, CommitId, Digest, Instant, JobId, Seconds
 
@@ -89,6 +89,10 @@ class JobStatus:
     retry_at: Instant | None = None
     absent_since: Instant | None = None
     """First complete read in which the file was gone from main."""
+    prune_allowed: bool = False
+    """An admin allowed this absent job's deletion past the brake; cleared when the file is back."""
+    resubmitted: Submission | None = None
+    """A newer submission of the same path that waits for this one's attempt to leave."""
     since: Instant | None = None
     """When ``phase`` last changed."""
 
