@@ -56,7 +56,11 @@ class Attempt:
     decided_at: Instant
     """When the launch was decided (the intent)."""
     grace_s: Seconds = Seconds(600)
-    """Time to checkpoint and leave, from the spec it runs: known after the file left main too."""
+    """Time to checkpoint and leave.  Like the next two, pinned from the spec it runs: an edit
+    applies to the next attempt, and the facts outlive the file."""
+    preemptible: bool = True
+    runs_command: bool = False
+    """Judged by exit status, not by a result file."""
     started_at: Instant | None = None
     stop_asked_at: Instant | None = None
     stop_cause: StopCause | None = None
