@@ -1,0 +1,50 @@
+"""Is this the snapshot a decision was made from?  One digest over everything the planner may know.
+
+Statuses are named by the commit they were read at, specs by the digest of their composed
+document: both are as good as the content, and 10,000 jobs cost milliseconds.
+"""
+
+from typing import Any
+
+from reconciler.domain.snapshot import DesiredJob, Snapshot
+from reconciler.domain.units import Digest
+from reconciler.snapshots.plain import digest_of, plain
+
+
+def snapshot_digest(snapshot: Snapshot) -> Digest:
+    """Return ``sha256:<hex>``; equal for equal snapshots in every process."""
+    desired = snapshot.desired
+    return digest_of(
+        {
+            "now": snapshot.now,
+            "previous_look_at": snapshot.previous_look_at,
+            "status_commit": snapshot.status_commit,
+            "desired": {
+                "commit": desired.commit,
+                "is_rewritten": desired.is_rewritten,
+                "allowed_prune": desired.allowed_prune,
+                "jobs": {job: _desired(each) for job, each in desired.jobs.items()},
+                "submissions": {job: plain(each) for job, each in desired.submissions.items()},
+            },
+            "statuses": sorted(snapshot.statuses),
+            "observations": plain(snapshot.observations),
+            "cluster": plain(snapshot.cluster),
+            "teams": plain(snapshot.teams),
+            "policy": plain(snapshot.policy),
+            "sizes": {
+                job: [[size.gpus, size.gpu_type, size.duration_p50_s, size.duration_p90_s,
+                       size.memory_p50_gib, size.memory_p90_gib] for size in sizes]
+                for job, sizes in snapshot.sizes.items()
+            },
+            "planner_state": plain(snapshot.planner_state),
+        }
+    )  # fmt: skip
+
+
+def _desired(job: DesiredJob) -> list[Any]:
+    return [
+        job.commit,
+        None if job.spec is None else job.spec.spec_digest,
+        [[each.file, each.line, each.column, each.code] for each in job.problems],
+        job.author,
+    ]
