@@ -1,0 +1,145 @@
+"""What the status branch says, read from blobs at one commit.
+
+Only what a verb asks for is read: names without blobs, one job's file, or all of them in one
+``git cat-file``.  A file this version cannot read is a warning beside the rest, never a reason
+to show nothing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
+from typing import TypeVar
+
+from reconciler.cli.repository import Repository, StatusRef
+from reconciler.domain.plan import Expectation
+from reconciler.domain.status import JobStatus
+from reconciler.domain.units import Instant, JobId
+from reconciler.errors import NotFoundError, UsageError
+from reconciler.specs.serialize import (
+    Cursor,
+    Forecast,
+    cursor_from_json,
+    forecast_from_json,
+    status_from_json,
+)
+from reconciler.specs.stored import FormatError
+from reconciler.store.git.cat_file import STATUS_ROOTS, GitTree
+
+FORECAST = ".headway/forecast.json"
+CURSOR = ".headway/cursor.json"
+Read = TypeVar("Read")
+
+
+class StatusBranch:
+    """One commit of a status branch."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        ref: StatusRef,
+        seen_at: Instant,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Open ``ref``; ``say`` is told, in one line each, of files that cannot be read."""
+        self.ref = ref
+        self.seen_at = seen_at
+        """The last instant at which this commit is known to have been the newest."""
+        self._say = say
+        self._tree = GitTree(repository.git_dir, ref.commit, STATUS_ROOTS)
+
+    @cached_property
+    def jobs(self) -> tuple[JobId, ...]:
+        """Every job that has a status, sorted."""
+        found = [path.split("/") for path in self._tree.entries]
+        return tuple(
+            sorted(
+                JobId(f"{parts[1]}/{parts[2].removesuffix('.json')}")
+                for parts in found
+                if len(parts) == 3 and parts[0] == "status" and parts[2].endswith(".json")
+            )
+        )
+
+    def statuses(self, jobs: Iterable[JobId] | None = None) -> Mapping[JobId, JobStatus]:
+        """Return the statuses of ``jobs`` (all when None), sorted; unknown ones are left out."""
+        wanted = self.jobs if jobs is None else sorted(set(jobs) & set(self.jobs))
+        entries = {job: self._tree.entries[f"status/{job}.json"] for job in wanted}
+        blobs = self._tree.read(entry.oid for entry in entries.values())
+        found = {}
+        for job, entry in entries.items():
+            status = self._decoded(partial(status_from_json, job=job), blobs[entry.oid])
+            if status is not None:
+                found[job] = status
+        return found
+
+    @cached_property
+    def published(self) -> Forecast | None:
+        """The newest published forecast; None before the first."""
+        return self._file(FORECAST, forecast_from_json)
+
+    @property
+    def forecast(self) -> Mapping[JobId, Expectation]:
+        """When each job is expected to start and end; empty before the first forecast."""
+        return self.published.jobs if self.published else {}
+
+    @cached_property
+    def cursor(self) -> Cursor | None:
+        """Where the reconciler stands; None before its first decision."""
+        return self._file(CURSOR, cursor_from_json)
+
+    def _file(self, path: str, decode: Callable[[bytes], Read]) -> Read | None:
+        entry = self._tree.entries.get(path)
+        if entry is None:
+            return None
+        return self._decoded(decode, self._tree.read((entry.oid,))[entry.oid])
+
+    def _decoded(self, decode: Callable[[bytes], Read], text: bytes) -> Read | None:
+        try:
+            return decode(text)
+        except FormatError as error:
+            self._say(f"warning: left out: {error}")
+            return None
+
+
+def open_branch(
+    repository: Repository,
+    *,
+    cluster: str | None = None,
+    fetches: bool = True,
+    say: Callable[[str], None] = lambda _: None,
+) -> StatusBranch:
+    """Return the status branch of ``cluster``, or the only one there is.
+
+    Asks the remote first where ``fetches`` is set; ``say`` is told when that fails.  Raises
+    ``NotFoundError`` where there is no such branch and ``UsageError`` where there are several.
+    """
+    trouble = repository.fetch() if fetches else None
+    if trouble:
+        say(f"warning: {trouble}; showing what is here")
+    refs, seen = repository.status_refs()
+    ref = _choose(refs, cluster, repository)
+    return StatusBranch(
+        repository, ref, max(ref.committed_at, seen.get(ref.cluster, ref.committed_at)), say
+    )
+
+
+def _choose(refs: Iterable[StatusRef], cluster: str | None, repository: Repository) -> StatusRef:
+    by_cluster: dict[str, StatusRef] = {}
+    for ref in sorted(refs, key=lambda ref: (ref.is_fetched, ref.name)):
+        by_cluster[ref.cluster] = ref  # the copy of a remote's branch is the one kept up to date
+    names = sorted(by_cluster)
+    if cluster:
+        if cluster in by_cluster:
+            return by_cluster[cluster]
+        raise NotFoundError(
+            f"no status branch of cluster {cluster} in {repository.git_dir}; "
+            f"{'there are: ' + ', '.join(names) if names else 'there is none at all'}"
+        )
+    if not names:
+        raise NotFoundError(
+            f"no status branch in {repository.git_dir}: no reconciler has written here yet. "
+            "Start one with `headway reconcile`, or name another repository with --repo"
+        )
+    if len(names) > 1:
+        raise UsageError(
+            f"{len(names)} clusters write status here ({', '.join(names)}): say --cluster NAME"
+        )
+    return by_cluster[names[0]]

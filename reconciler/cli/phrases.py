@@ -1,0 +1,76 @@
+"""Reasons and phases in a few plain words, for a column and for a sentence.
+
+``docs/reasons.md`` has the long prose; a test holds that every :class:`Reason` has a phrase.
+"""
+
+from collections.abc import Mapping
+
+from reconciler.domain.reason import Reason
+from reconciler.domain.status import JobPhase, JobStatus
+
+PHRASES: Mapping[Reason, str] = {
+    Reason.GPUS_FREE: "GPUs were free",
+    Reason.GPUS_FREED_BY_VICTIM: "GPUs were freed for it",
+    Reason.GPUS_BUSY: "waits for free GPUs",
+    Reason.NODES_UNAVAILABLE: "the machines that fit take no new work",
+    Reason.BEHIND_HIGHER_RANK: "others go first",
+    Reason.PREEMPTING: "waits for preempted jobs to leave",
+    Reason.QUOTA_EXCEEDED: "its team's quota is used up",
+    Reason.DEPENDENCY_RUNNING: "waits for another job to succeed",
+    Reason.DEPENDENCY_FAILED: "a job it comes after did not succeed",
+    Reason.RETRY_BACKOFF: "waits before the next try",
+    Reason.HISTORY_REWRITTEN: "main was rewritten: nothing starts until an operator accepts it",
+    Reason.NEVER_FITS: "fits on no machine of this cluster",
+    Reason.LOST_TOO_OFTEN: "lost by its machines too often",
+    Reason.RUNS: "runs",
+    Reason.LAUNCH_ASKED_AGAIN: "launch asked for again",
+    Reason.STOPPING: "leaves after a checkpoint",
+    Reason.LAUNCHER_SILENT: "the launcher does not answer",
+    Reason.SPEC_INVALID_KEEPS_RUNNING: "runs; its newest edit is not valid",
+    Reason.DELETION_GRACE: "its file was deleted; stops soon",
+    Reason.PRUNE_BLOCKED: "its file was deleted with many others: an admin must allow it",
+    Reason.ALREADY_FINISHED: "has finished; raise generation to run it again",
+    Reason.FREED_FOR_PREEMPTOR: "preempted for a more urgent job",
+    Reason.SUSPEND_ASKED: "suspend: true",
+    Reason.NODE_DRAINING: "its machine is being emptied",
+    Reason.FILE_DELETED: "its file was deleted",
+    Reason.NEW_SUBMISSION: "replaced by a new submission",
+    Reason.COMPLETED: "done",
+    Reason.COMMAND_FAILED: "the command failed",
+    Reason.KILLED_BY_SIGNAL: "killed by a signal",
+    Reason.NO_COMPLETION_RECORD: "ended without a result file",
+    Reason.TIME_LIMIT: "reached time.limit",
+    Reason.NON_FINITE_LOSS: "the loss was not finite",
+    Reason.ATTEMPT_LOST: "lost by its machine",
+    Reason.SPEC_INVALID: "its document is not valid",
+    Reason.WILDCARD_REQUEST: "refused: a wildcard or absurd request",
+}
+
+PHASE_STYLES: Mapping[JobPhase, str] = {
+    JobPhase.PENDING: "wait",
+    JobPhase.HELD: "bad",
+    JobPhase.RUNNING: "good",
+    JobPhase.STOPPING: "busy",
+    JobPhase.SUSPENDED: "wait",
+    JobPhase.SUCCEEDED: "dim",
+    JobPhase.FAILED: "bad",
+    JobPhase.CANCELLED: "dim",
+    JobPhase.DIVERGED: "bad",
+    JobPhase.INVALID: "bad",
+}
+
+
+def phrase(reason: Reason) -> str:
+    """Return the reason in a few words; one this version does not know, without underscores."""
+    return PHRASES.get(reason, str(reason).replace("_", " "))
+
+
+def why_in_short(status: JobStatus) -> str:
+    """Return the reason of the job's phase with the reconciler's own detail after it."""
+    said = phrase(status.reason)
+    return f"{said}: {status.message}" if status.message else said
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``1 job``, ``5 jobs``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,94 @@
+"""Plain tables: upper-case heads, columns two blanks apart, no borders, nothing hidden.
+
+The rule it keeps: on anything but a terminal every cell is whole.  On a terminal only the last
+column gives way, and what is cut is marked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from reconciler.cli.terminal import Terminal, cut, width_of
+
+GAP = "  "
+NARROWEST_LAST = 12
+"""Below this many columns the last cell is left whole for the terminal to wrap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Text, and the style it has where colour is on."""
+
+    text: str
+    style: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    head: str
+    align: Literal["left", "right"] = "left"
+
+
+def render(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str | Cell]],
+    terminal: Terminal,
+    *,
+    heads: bool = True,
+) -> str:
+    """Return the table, one line a row, without a line end after the last row.
+
+    An empty cell is shown as ``-``.  Without rows and heads the text is empty.
+    """
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [
+        max([width_of(column.head) if heads else 0, *(width_of(row[at].text) for row in cells)])
+        for at, column in enumerate(columns)
+    ]
+    room = _room_for_last(widths, terminal.width)
+    lines = []
+    if heads:
+        head = [Cell(column.head, "head") for column in columns]
+        lines.append(_line(columns, head, widths, room, terminal))
+    lines += [_line(columns, row, widths, room, terminal) for row in cells]
+    return "\n".join(lines)
+
+
+def _cell(value: str | Cell) -> Cell:
+    cell = value if isinstance(value, Cell) else Cell(value)
+    return cell if cell.text else Cell("-", cell.style)
+
+
+def _room_for_last(widths: Sequence[int], width: int | None) -> int | None:
+    if width is None:
+        return None
+    room = width - sum(widths[:-1]) - len(GAP) * (len(widths) - 1)
+    return room if room >= NARROWEST_LAST else None
+
+
+def _line(
+    columns: Sequence[Column],
+    row: Sequence[Cell],
+    widths: Sequence[int],
+    room: int | None,
+    terminal: Terminal,
+) -> str:
+    parts = []
+    last = len(row) - 1
+    for at, (column, cell, width) in enumerate(zip(columns, row, widths, strict=True)):
+        text = cut(cell.text, room) if at == last and room is not None else cell.text
+        padding = " " * max(width - width_of(text), 0)
+        painted = terminal.paint(text, cell.style)
+        if column.align == "right":
+            parts.append(padding + painted)
+        else:
+            parts.append(painted if at == last else painted + padding)
+    return GAP.join(parts)
+
+
+def fields(pairs: Sequence[tuple[str, str]], *, indent: str = "") -> str:
+    """Return ``Name:  value`` lines with the values in one column."""
+    widest = max((width_of(name) for name, _ in pairs), default=0) + 1
+    return "\n".join(
+        f"{indent}{name}:{' ' * (widest - width_of(name))}{value or '-'}" for name, value in pairs
+    )
