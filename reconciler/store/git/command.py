@@ -59,6 +59,10 @@ SAFE_DIRECTORY = "HEADWAY_SAFE_DIRECTORY"
 """Names a repository of another user that may be read all the same (containers in CI)."""
 
 _CREDENTIALS = re.compile(r"([a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
+_SAYS_NOTHING = re.compile(
+    r"hint:|fatal: Could not read from remote repository|Please make sure you have the correct|"
+    r"and the repository exists|error: failed to push some refs|remote:\s*$"
+)
 _QUERY = re.compile(r"(https?://[^\s?]+)\?\S+", re.IGNORECASE)
 
 
@@ -80,16 +84,16 @@ def git(
     repo: Path,
     *args: str,
     stdin: bytes = b"",
-    ok: tuple[int, ...] = (0,),
+    ok: tuple[int, ...] | None = (0,),
     timeout_s: float = LOCAL_TIMEOUT_S,
     max_bytes: int = MAX_OUTPUT_BYTES,
     retryable: bool = False,
 ) -> Completed:
     """Run ``git <args>`` in ``repo`` and return its answer.
 
-    Raises ``GitError`` when the status is not in ``ok``, when it takes longer than ``timeout_s``
-    or prints more than ``max_bytes``.  ``retryable`` says whether waiting can help when it fails
-    (a timeout always is); callers that talk to a remote know better and pass it.
+    Raises ``GitError`` when the status is not in ``ok`` (None: any will do), when it takes longer
+    than ``timeout_s`` or prints more than ``max_bytes``.  ``retryable`` says whether waiting can
+    help when it fails (a timeout always is); callers that talk to a remote know better.
     """
     command = args[0] if args else "git"
     try:
@@ -117,8 +121,8 @@ def git(
     done = Completed(
         returncode=process.returncode, stdout=stdout, stderr=_shown(stderr.decode(errors="replace"))
     )
-    if done.returncode not in ok:
-        raise GitError(_failure(repo, command, done), retryable=retryable)
+    if ok is not None and done.returncode not in ok:
+        raise GitError(failure(repo, command, done), retryable=retryable)
     return done
 
 
@@ -239,14 +243,15 @@ def _shown(stderr: str) -> str:
     return without_secrets(text)
 
 
-def _failure(repo: Path, command: str, done: Completed) -> str:
+def failure(repo: Path, command: str, done: Completed) -> str:
+    """Return one line for people that says what git said, without its advice and its echoes."""
     if "dubious ownership" in done.stderr:
         return (
             f"git {command}: the repository {repo} belongs to another user. Run as its owner, "
             f"or allow it by name: {SAFE_DIRECTORY}={repo}"
         )
     lines = [line.strip() for line in done.stderr.splitlines()]
-    lines = [line for line in lines if line and not line.startswith("hint:")]
+    lines = [line for line in lines if line and not _SAYS_NOTHING.match(line)]
     worst = [line for line in lines if line.startswith(("fatal:", "error:"))]
     said = (worst or lines or [f"ended with status {done.returncode}"])[-1]
     return f"git {command}: {said[:400]}"

@@ -1,0 +1,113 @@
+"""How is a remote read and written?  Explicit refs only, and every push is a compare-and-swap.
+
+The push is the lock: it moves a ref only from the commit its writer planned on.  Forges word a
+lost race in many ways, so no wording is trusted: after any refusal the remote is asked what it
+holds.  It moved: somebody else was first.  It did not: the remote does not let us write.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reconciler.domain.units import CommitId
+from reconciler.errors import GitError, StaleRevisionError
+from reconciler.store.git.command import NETWORK_TIMEOUT_S, Completed, failure, full_id, git
+
+NEEDS_A_PERSON = (
+    "authentication failed", "could not read username", "could not read password",
+    "permission denied", "access denied", "not authorized", "unauthorized", "forbidden",
+    "returned error: 401", "returned error: 403", "host key verification failed", "read-only",
+    "repository not found", "insufficient permission", "protocol 'ext' not supported",
+    "transport 'ext' not allowed",
+)  # fmt: skip
+"""What remotes say, in lower case, when waiting cannot help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefUpdate:
+    """Move ``ref`` of the remote from ``old`` to ``new``; None means that it does not exist."""
+
+    ref: str
+    old: CommitId | None
+    new: CommitId | None
+
+
+def fetch_ref(repo: Path, remote: str, ref: str, into: str) -> CommitId | None:
+    """Fetch one ref of the remote into the local ref ``into`` and return where it points.
+
+    None: the remote answers and has no such ref; ``into`` is deleted then.  The local ref
+    follows the remote wherever it went; whether that was forward is the caller's question.
+    Raises ``GitError``, retryable where the remote did not answer.
+    """
+    fetched = git(
+        repo, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
+        "--end-of-options", remote, f"+{ref}:{into}",
+        ok=None, timeout_s=NETWORK_TIMEOUT_S,
+    )  # fmt: skip
+    if fetched.returncode == 0:
+        return full_id(git(repo, "rev-parse", "--verify", "--end-of-options", into).text)
+    if fetched.returncode == 128 and remote_ref(repo, remote, ref) is None:
+        git(repo, "update-ref", "-d", into)
+        return None
+    raise _failed(repo, "fetch", fetched)
+
+
+def remote_ref(repo: Path, remote: str, ref: str) -> CommitId | None:
+    """Return where ``ref`` of the remote points; None where there is none.  Raises ``GitError``."""
+    listed = git(
+        repo, "ls-remote", "--quiet", "--end-of-options", remote, ref,
+        ok=None, timeout_s=NETWORK_TIMEOUT_S,
+    )  # fmt: skip
+    if listed.returncode != 0:
+        raise _failed(repo, "ls-remote", listed)
+    for line in listed.text.splitlines():
+        oid, _, name = line.partition("\t")
+        if name == ref:
+            return full_id(oid)
+    return None
+
+
+def push(repo: Path, remote: str, updates: Sequence[RefUpdate]) -> None:
+    """Move all refs or none, each only from its ``old``.
+
+    Raises ``StaleRevisionError`` when the remote holds something else than ``old``: read again
+    and plan again, nothing may be pushed a second time.  Raises ``GitError`` when the remote
+    refuses for another reason (a hook, a protected branch, no permission) or does not answer.
+    """
+    words = ["push", "--porcelain", "--no-verify", "--no-follow-tags", "--atomic"]
+    words += [f"--force-with-lease={each.ref}:{each.old or ''}" for each in updates]
+    refspecs = [f"{each.new or ''}:{each.ref}" for each in updates]
+    done = git(
+        repo, *words, "--end-of-options", remote, *refspecs, ok=None, timeout_s=NETWORK_TIMEOUT_S
+    )
+    if done.returncode == 0:
+        return
+    refused = [line for line in done.text.splitlines() if line.startswith("!")]
+    if not refused:
+        raise _failed(repo, "push", done)
+    for each in updates:
+        held = remote_ref(repo, remote, each.ref)
+        if held != each.old:
+            raise StaleRevisionError(
+                f"{each.ref} was expected at {each.old or 'nothing'} and is at "
+                f"{held or 'nothing'}: somebody else wrote first"
+            )
+    reason = refused[0].split("\t")[-1]
+    if "lock" in reason:  # another push holds the ref at this moment
+        raise StaleRevisionError(f"{updates[0].ref}: {reason}")
+    said = [line[7:].strip() for line in done.stderr.splitlines() if line.startswith("remote:")]
+    words_of_remote = "; ".join(line for line in said if line)[:400]
+    raise GitError(
+        f"git push: the remote refuses {updates[0].ref}: {reason}"
+        + (f" ({words_of_remote})" if words_of_remote else "")
+        + ". headway writes status before it acts, so nothing starts until this account may push",
+        retryable=False,
+    )
+
+
+def _failed(repo: Path, command: str, done: Completed) -> GitError:
+    said = done.stderr.lower()
+    return GitError(
+        failure(repo, command, done),
+        retryable=not any(words in said for words in NEEDS_A_PERSON),
+    )
