@@ -59,13 +59,6 @@ class StateDir:
         finally:
             os.close(handle)
 
-    def identity(self) -> str:
-        """Return eight hex digits that name this folder for as long as it lives."""
-        path = self.path / "identity"
-        if not path.exists():
-            _replace(path, secrets.token_hex(4))
-        return path.read_text(encoding="ascii").strip()
-
     def handed_on(self) -> CommitId | None:
         """Return the status commit up to which notifications are in the outbox."""
         path = self.path / "handed_on"

@@ -36,13 +36,6 @@ def test_a_second_process_on_the_same_folder_is_refused_and_told_who_has_it(
         pass
 
 
-def test_the_identity_stays_and_differs_between_folders(tmp_path: Path) -> None:
-    one = StateDir(tmp_path / "a").identity()
-
-    assert StateDir(tmp_path / "a").identity() == one
-    assert StateDir(tmp_path / "b").identity() != one
-
-
 def test_what_was_handed_on_is_remembered(tmp_path: Path) -> None:
     assert StateDir(tmp_path).handed_on() is None
     StateDir(tmp_path).hand_on(CommitId("a" * 40))
