@@ -34,6 +34,8 @@ class DesiredJob:
     problems: tuple[SpecProblem, ...] = ()
     author: str = ""
     """``Name <e-mail>`` of the commit that brought the problems; empty without problems."""
+    problems_commit: CommitId = CommitId("")
+    """The commit that brought the problems; empty without problems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
