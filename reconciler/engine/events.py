@@ -5,18 +5,19 @@ last commit that was handed on and those of the tip give the same notifications,
 ids, so a receiver that drops repeated ids hears of everything exactly once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from reconciler.domain.attempt import Attempt
 from reconciler.domain.job import JobSpec
 from reconciler.domain.problem import SpecProblem
-from reconciler.domain.sink import Sink
 from reconciler.domain.status import JobStatus
 from reconciler.domain.units import CommitId, rfc3339
 
 EVENT_VERSION = "headway.event/v1"
+SECURITY_SINK = "security"
+"""A sink of this name in conf also hears of wildcard, negative and absurd requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,28 +55,21 @@ def notifications(
     return tuple(told)
 
 
-def security_notifications(
-    problem: SpecProblem, *, author: str, commit: CommitId, sinks: Iterable[Sink]
-) -> tuple[Notification, ...]:
-    """Return what sinks that want security events are told of ``problem``."""
-    body = {
-        "version": EVENT_VERSION,
-        "event": "security",
-        "file": problem.file,
-        "line": problem.line,
-        "code": problem.code,
-        "message": problem.message,
-        "author": author,
-        "commit": commit,
-    }
-    return tuple(
-        Notification(
-            id=f"{commit}:{problem.file}:{problem.line}:{problem.code}:{sink.name}",
-            sink=sink.name,
-            body=body,
-        )
-        for sink in sinks
-        if sink.gets_security_events
+def security_notification(problem: SpecProblem, *, author: str, commit: CommitId) -> Notification:
+    """Return what the sink named ``security`` is told of ``problem``."""
+    return Notification(
+        id=f"{commit}:{problem.file}:{problem.line}:{problem.code}:{SECURITY_SINK}",
+        sink=SECURITY_SINK,
+        body={
+            "version": EVENT_VERSION,
+            "event": "security",
+            "file": problem.file,
+            "line": problem.line,
+            "code": problem.code,
+            "message": problem.message,
+            "author": author,
+            "commit": commit,
+        },
     )
 
 

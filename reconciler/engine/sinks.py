@@ -6,9 +6,10 @@ in between delivers again, so a sink hears of everything at least once, under th
 A sink that does not answer is asked again after 1, 2, 4 ... at most 300 seconds; the others do
 not wait for it.
 
-An ``http`` sink gets a POST with ``Headway-Id`` and ``Headway-Signature: t=<unix>,
-v1=<hex of HMAC-SHA256 over "<unix>.<body>">``; the key comes from the environment variable that
-conf names.  URLs come from conf alone.
+A ``file`` sink gets a line of JSON appended (a relative path lies in the state folder), a ``log``
+sink a line in the reconciler's own log, a ``webhook`` a POST with ``Headway-Id`` and
+``Headway-Signature: t=<unix>,v1=<hex of HMAC-SHA256 over "<unix>.<body>">``; the key comes from
+the environment variable that conf names.  URLs come from conf alone.
 """
 
 import hmac
@@ -24,10 +25,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from reconciler.domain.sink import Sink, SinkKind
 from reconciler.domain.units import Instant
 from reconciler.engine.events import Notification
 from reconciler.engine.logging import Log
+from reconciler.specs.platform import Sink
 
 FIRST_WAIT_S = 1
 LONGEST_WAIT_S = 300
@@ -141,8 +142,10 @@ class Courier:
 
     def _hand_over(self, sink: Sink, each: Notification) -> None:
         body = {"id": each.id, **each.body}
-        if sink.kind is SinkKind.FILE:
-            _append(self._state_dir / sink.path, body)
+        if sink.kind == "log":
+            self._log.event("notification", sink=sink.name, body=json.dumps(body))
+        elif sink.kind == "file":
+            _append(self._state_dir / (sink.path or f"{sink.name}.jsonl"), body)
         else:
             _post(sink, body, self._clock())
 
@@ -162,7 +165,7 @@ def _append(path: Path, body: Mapping[str, Any]) -> None:
 
 
 def _post(sink: Sink, body: Mapping[str, Any], at: Instant) -> None:
-    if urllib.parse.urlsplit(sink.url).scheme not in ("http", "https"):
+    if urllib.parse.urlsplit(sink.url or "").scheme not in ("http", "https"):
         raise DeliveryError(f"sink {sink.name}: only http and https URLs are posted to")
     data = json.dumps(body, sort_keys=True, ensure_ascii=False).encode()
     headers = {"Content-Type": "application/json", "Headway-Id": str(body["id"])}
@@ -171,7 +174,7 @@ def _post(sink: Sink, body: Mapping[str, Any], at: Instant) -> None:
         if not key:
             raise DeliveryError(f"sink {sink.name}: {sink.secret_env} is not set here")
         headers["Headway-Signature"] = signature(key.encode(), data, at)
-    request = urllib.request.Request(sink.url, data=data, headers=headers, method="POST")  # noqa: S310
+    request = urllib.request.Request(str(sink.url), data=data, headers=headers, method="POST")  # noqa: S310
     try:
         with _OPENER.open(request, timeout=TIMEOUT_S):
             pass

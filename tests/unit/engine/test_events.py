@@ -7,7 +7,6 @@ from reconciler.domain.cluster import Allocation, NodeShare
 from reconciler.domain.job import GpuRequest, JobSpec, TopologyDomain
 from reconciler.domain.problem import SpecProblem
 from reconciler.domain.reason import Reason
-from reconciler.domain.sink import Sink, SinkKind
 from reconciler.domain.status import JobPhase, JobStatus
 from reconciler.domain.units import (
     AttemptId,
@@ -20,7 +19,7 @@ from reconciler.domain.units import (
     NodeName,
     TeamName,
 )
-from reconciler.engine.events import notifications, security_notifications
+from reconciler.engine.events import notifications, security_notification
 
 SPEC = JobSpec(
     team=TeamName("t"),
@@ -100,15 +99,9 @@ def test_the_same_change_has_the_same_ids_however_often_it_is_derived() -> None:
     assert notifications(*change) == notifications(*change)
 
 
-def test_security_events_go_only_to_sinks_that_want_them() -> None:
+def test_a_security_event_names_author_and_commit_and_goes_to_the_security_sink() -> None:
     problem = SpecProblem(file="jobs/t/j.yaml", line=3, code="HW012", message="gpus: *")
-    sinks = (
-        Sink(name="alarm", kind=SinkKind.FILE, path="a", gets_security_events=True),
-        Sink(name="monitor", kind=SinkKind.FILE, path="m"),
-    )
-    told = security_notifications(
-        problem, author="Eve <eve@x>", commit=CommitId("d" * 40), sinks=sinks
-    )
+    told = security_notification(problem, author="Eve <eve@x>", commit=CommitId("d" * 40))
 
-    assert [each.sink for each in told] == ["alarm"]
-    assert told[0].body["author"] == "Eve <eve@x>"
+    assert told.sink == "security"
+    assert (told.body["author"], told.body["commit"]) == ("Eve <eve@x>", "d" * 40)

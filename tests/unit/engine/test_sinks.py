@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import pytest
 
-from reconciler.domain.sink import Sink, SinkKind
 from reconciler.domain.units import Instant
 from reconciler.engine.events import Notification
 from reconciler.engine.logging import Log
 from reconciler.engine.sinks import Courier, Outbox, signature
+from reconciler.specs.platform import Sink
 
 
 class Clock:
@@ -50,7 +50,7 @@ def told(number: int, sink: str = "log") -> Notification:
     return Notification(id=f"n{number}:{sink}", sink=sink, body={"event": "started"})
 
 
-LOG_SINK = Sink(name="log", kind=SinkKind.FILE, path="events.jsonl")
+LOG_SINK = Sink(name="log", kind="file", path="events.jsonl")
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -105,7 +105,7 @@ def test_a_post_is_signed_with_the_key_that_conf_names(
 ) -> None:
     handler, url = receiver
     monkeypatch.setenv("HOOK_KEY", "s3cret")
-    world = World(tmp_path, Sink(name="hook", kind=SinkKind.HTTP, url=url, secret_env="HOOK_KEY"))
+    world = World(tmp_path, Sink(name="hook", kind="webhook", url=url, secret_env="HOOK_KEY"))
     world.outbox.put([told(1, "hook")])
     world.courier.deliver()
 
@@ -121,7 +121,7 @@ def test_a_sink_that_fails_is_asked_again_later_and_later(
 ) -> None:
     handler, url = receiver
     handler.answers = [500, 503]
-    world = World(tmp_path, Sink(name="hook", kind=SinkKind.HTTP, url=url))
+    world = World(tmp_path, Sink(name="hook", kind="webhook", url=url))
     world.outbox.put([told(1, "hook")])
 
     taken = []
@@ -137,7 +137,7 @@ def test_other_sinks_do_not_wait_for_a_dead_one_and_its_order_is_kept(
 ) -> None:
     handler, url = receiver
     handler.answers = [500]
-    world = World(tmp_path, Sink(name="hook", kind=SinkKind.HTTP, url=url), LOG_SINK)
+    world = World(tmp_path, Sink(name="hook", kind="webhook", url=url), LOG_SINK)
     world.outbox.put([told(1, "hook"), told(2, "hook"), told(3)])
 
     assert world.courier.deliver() == 1
@@ -151,7 +151,7 @@ def test_other_sinks_do_not_wait_for_a_dead_one_and_its_order_is_kept(
 def test_a_redirect_is_not_followed(tmp_path: Path, receiver: tuple[type[Receiver], str]) -> None:
     handler, url = receiver
     handler.answers = [302]
-    world = World(tmp_path, Sink(name="hook", kind=SinkKind.HTTP, url=url))
+    world = World(tmp_path, Sink(name="hook", kind="webhook", url=url))
     world.outbox.put([told(1, "hook")])
 
     assert world.courier.deliver() == 0
@@ -163,7 +163,7 @@ def test_a_missing_key_is_said_by_its_name_and_waits(
 ) -> None:
     _, url = receiver
     world = World(
-        tmp_path, Sink(name="hook", kind=SinkKind.HTTP, url=url, secret_env="NOT_SET_ANYWHERE")
+        tmp_path, Sink(name="hook", kind="webhook", url=url, secret_env="NOT_SET_ANYWHERE")
     )
     world.outbox.put([told(1, "hook")])
 
@@ -182,7 +182,7 @@ def test_a_sink_that_left_conf_loses_its_notifications_and_the_log_says_so(
 
 
 def test_a_url_that_is_not_http_is_never_opened(tmp_path: Path) -> None:
-    world = World(tmp_path, Sink(name="hook", kind=SinkKind.HTTP, url="file:///etc/passwd"))
+    world = World(tmp_path, Sink(name="hook", kind="webhook", url="file:///etc/passwd"))
     world.outbox.put([told(1, "hook")])
 
     assert world.courier.deliver() == 0
@@ -194,6 +194,14 @@ def test_a_logged_value_stays_on_its_line() -> None:
     Log(Clock(), stream).event("launch-failed", job="t/j", why="two\nlines", attempt=None)
 
     assert stream.getvalue() == ('1970-01-01T00:16:40Z launch-failed job=t/j why="two\\nlines"\n')
+
+
+def test_a_log_sink_is_a_line_in_the_log(tmp_path: Path) -> None:
+    world = World(tmp_path, Sink(name="ops", kind="log"))
+    world.outbox.put([told(1, "ops")])
+
+    assert world.courier.deliver() == 1
+    assert "notification sink=ops" in world.written.getvalue()
 
 
 def test_a_long_value_is_cut() -> None:
