@@ -30,6 +30,8 @@ PATIENCE_S = 2.0
 
 
 _OVER = (ObservedState.ENDED, ObservedState.LOST)
+_CHILDREN: list[subprocess.Popen[bytes]] = []
+"""Wrappers this process started and has not reaped; they are the process's, not a launcher's."""
 
 
 class LocalLauncher:
@@ -45,13 +47,12 @@ class LocalLauncher:
         self._root = root.resolve()
         self._pass_environment = tuple(pass_environment)
         self._now = now
-        self._children: list[subprocess.Popen[bytes]] = []
         self._root_identity: tuple[int, int] | None = None
         self._find_root()
 
     def launch(self, request: LaunchRequest) -> None:
         """Start the attempt's wrapper, unless it is claimed or being started already."""
-        self._reap()
+        _reap()
         attempt = request.run.attempt
         if len(request.allocation.shares) != 1:
             nodes = len(request.allocation.shares)
@@ -70,7 +71,7 @@ class LocalLauncher:
 
     def poll(self, runs: Sequence[RunRef]) -> Mapping[AttemptId, Observation]:
         """Return one observation a run; leftovers of lost runs are ended first."""
-        self._reap()
+        _reap()
         if not self._find_root():
             message = f"the runs folder {self._root} does not answer"
             return {run.attempt: _unknown(run, message) for run in runs}
@@ -85,10 +86,14 @@ class LocalLauncher:
         return seen
 
     def stop(self, run: RunRef, grace_s: Seconds) -> None:
-        """Write the stop file; the wrapper signals the command and keeps the grace."""
+        """Write the stop file; the wrapper signals the command and keeps the grace.
+
+        A run that no wrapper has claimed ends here: it will not start later.
+        """
         path = self._path(run)
         try:
             self._write_stop(run, path, grace_s)
+            self._end_unclaimed(run, path, signal.SIGTERM)
         except OSError as error:
             raise LauncherError(f"{run.attempt}: cannot ask to stop: {error}") from error
 
@@ -97,6 +102,7 @@ class LocalLauncher:
         path = self._path(run)
         try:
             self._write_stop(run, path, Seconds(0))
+            self._end_unclaimed(run, path, signal.SIGKILL)
             owner = run_dir.read_owner(path)
             wrapper = owner.pid if owner is not None else -1
             membership = self._membership(run)
@@ -144,7 +150,7 @@ class LocalLauncher:
                 stderr=log,
                 start_new_session=True,
             )
-        self._children.append(child)
+        _CHILDREN.append(child)
         process = processes.look(child.pid)
         marker = {
             "version": run_files.VERSION,
@@ -190,6 +196,23 @@ class LocalLauncher:
         if not isinstance(before, int | float) or grace_s < before:
             run_files.replace(path / run_files.STOP, content)
 
+    def _end_unclaimed(self, run: RunRef, path: Path, number: signal.Signals) -> None:
+        """Take a free claim, so that no wrapper can, and say the last word in its place."""
+        try:
+            (path / run_files.CLAIM).mkdir()
+        except FileExistsError:
+            return
+        at = self._now()
+        word = {
+            "version": run_files.VERSION,
+            "attempt": run.attempt,
+            "exit_status": -number,
+            "started_at": at,
+            "ended_at": at,
+            "killed_after_grace": False,
+        }
+        run_files.create(path / run_files.EXIT, run_files.to_json(word))
+
     def _end(
         self, wanted: list[processes.Membership], spared: int = -1
     ) -> set[processes.Membership]:
@@ -204,7 +227,7 @@ class LocalLauncher:
             if not any(left.values()):
                 return set()
             processes.send((p for those in left.values() for p in those), signal.SIGKILL)
-            self._reap()
+            _reap()
             if time.monotonic() > deadline:
                 return {one for one, those in left.items() if those}
             time.sleep(0.02)
@@ -236,8 +259,9 @@ class LocalLauncher:
             self._root_identity = identity
         return self._root_identity == identity
 
-    def _reap(self) -> None:
-        self._children = [child for child in self._children if child.poll() is None]
+
+def _reap() -> None:
+    _CHILDREN[:] = [child for child in _CHILDREN if child.poll() is None]
 
 
 def _is_alive(owner: run_dir.Owner) -> bool:

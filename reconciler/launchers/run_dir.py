@@ -7,6 +7,7 @@ answers ``unknown``.
 """
 
 import re
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -192,9 +193,17 @@ def _with_result(seen: Observation, path: Path) -> Observation:
 
 
 def _last_words(seen: Observation, path: Path) -> str:
-    if seen.exit_status == 0:
+    """Say how it ended, from its own log: a signal by its name, an error by its last line."""
+    status = seen.exit_status or 0
+    if status == 0:
         return ""
-    return last_words.last_error(run_files.read_tail(path / run_files.STDERR, LOG_TAIL_BYTES))
+    line = last_words.last_error(run_files.read_tail(path / run_files.STDERR, LOG_TAIL_BYTES))
+    if status > 0:
+        return line
+    number = -status
+    known = number in set(signal.Signals)
+    killed = f"killed by {signal.Signals(number).name if known else f'signal {number}'}"
+    return f"{killed}; it said last: {line}" if line else killed
 
 
 def _read(path: Path, kind: str) -> tuple[dict[str, Any] | None, str]:

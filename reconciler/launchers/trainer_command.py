@@ -5,7 +5,6 @@ environment is an allow-list, so that no secret of the reconciler reaches a job;
 know about itself is in ``HEADWAY_`` variables.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -20,13 +19,12 @@ PASSED = frozenset(
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "XDG_CACHE_HOME"),
         *("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "TORCH_HOME", "TRITON_CACHE_DIR"),
         *("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"),
-        "TOKENIZERS_PARALLELISM",
+        *("TOKENIZERS_PARALLELISM", "HEADWAY_CACHE"),
     )
 )
 """Names a job inherits from the reconciler where they are set."""
 
-_PASSED_FAMILIES = ("HEADWAY_", "NCCL_", "GLOO_")
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|(^|_)KEYS?(_|$)|WEBHOOK|SINK")
+_PASSED_FAMILIES = ("NCCL_", "GLOO_")
 _SHELLS = ("bash", "/bin/bash", "/usr/bin/bash")
 
 
@@ -70,9 +68,7 @@ def environment(
 
 
 def _is_passed(name: str, extra: Collection[str]) -> bool:
-    if name in PASSED or name in extra:
-        return True
-    return name.startswith(_PASSED_FAMILIES) and not _SECRET.search(name)
+    return name in PASSED or name in extra or name.startswith(_PASSED_FAMILIES)
 
 
 def _device_variables(kind: DeviceKind, devices: Sequence[str]) -> dict[str, str]:
