@@ -23,9 +23,8 @@ from reconciler.specs.serialize import (
 )
 from reconciler.specs.stored import FormatError
 from reconciler.store.git.cat_file import STATUS_ROOTS, GitTree
+from reconciler.store.status_tree import CURSOR_FILE, FORECAST_FILE, job_of, status_path
 
-FORECAST = ".headway/forecast.json"
-CURSOR = ".headway/cursor.json"
 Read = TypeVar("Read")
 
 
@@ -49,19 +48,13 @@ class StatusBranch:
     @cached_property
     def jobs(self) -> tuple[JobId, ...]:
         """Every job that has a status, sorted."""
-        found = [path.split("/") for path in self._tree.entries]
-        return tuple(
-            sorted(
-                JobId(f"{parts[1]}/{parts[2].removesuffix('.json')}")
-                for parts in found
-                if len(parts) == 3 and parts[0] == "status" and parts[2].endswith(".json")
-            )
-        )
+        found = (job_of(path) for path in self._tree.entries)
+        return tuple(sorted(job for job in found if job is not None))
 
     def statuses(self, jobs: Iterable[JobId] | None = None) -> Mapping[JobId, JobStatus]:
         """Return the statuses of ``jobs`` (all when None), sorted; unknown ones are left out."""
         wanted = self.jobs if jobs is None else sorted(set(jobs) & set(self.jobs))
-        entries = {job: self._tree.entries[f"status/{job}.json"] for job in wanted}
+        entries = {job: self._tree.entries[status_path(job)] for job in wanted}
         blobs = self._tree.read(entry.oid for entry in entries.values())
         found = {}
         for job, entry in entries.items():
@@ -73,7 +66,7 @@ class StatusBranch:
     @cached_property
     def published(self) -> Forecast | None:
         """The newest published forecast; None before the first."""
-        return self._file(FORECAST, forecast_from_json)
+        return self._file(FORECAST_FILE, forecast_from_json)
 
     @property
     def forecast(self) -> Mapping[JobId, Expectation]:
@@ -83,7 +76,7 @@ class StatusBranch:
     @cached_property
     def cursor(self) -> Cursor | None:
         """Where the reconciler stands; None before its first decision."""
-        return self._file(CURSOR, cursor_from_json)
+        return self._file(CURSOR_FILE, cursor_from_json)
 
     def _file(self, path: str, decode: Callable[[bytes], Read]) -> Read | None:
         entry = self._tree.entries.get(path)
@@ -104,14 +97,16 @@ def open_branch(
     *,
     cluster: str | None = None,
     fetches: bool = True,
+    also_main: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> StatusBranch:
     """Return the status branch of ``cluster``, or the only one there is.
 
-    Asks the remote first where ``fetches`` is set; ``say`` is told when that fails.  Raises
+    Asks the remote first where ``fetches`` is set, for ``also_main`` too; ``say`` is told when
+    that fails.  Raises
     ``NotFoundError`` where there is no such branch and ``UsageError`` where there are several.
     """
-    trouble = repository.fetch() if fetches else None
+    trouble = repository.fetch(also_main=also_main) if fetches else None
     if trouble:
         say(f"warning: {trouble}; showing what is here")
     refs, seen = repository.status_refs()

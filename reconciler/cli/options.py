@@ -121,7 +121,16 @@ def complete_job(ctx: click.Context, _: click.Parameter, incomplete: str) -> lis
 
 
 def reads_fleet(command: Command) -> Command:
-    """Add the options of a read verb and pass the command a ``view``."""
+    """Add the options of a read verb and pass the command a ``view`` of the status branch."""
+    return _reads(command, also_main=False)
+
+
+def reads_history(command: Command) -> Command:
+    """Do as :func:`reads_fleet`, and bring the people's branches up to date too."""
+    return _reads(command, also_main=True)
+
+
+def _reads(command: Command, *, also_main: bool) -> Command:
 
     @wraps(command)
     @click.pass_context
@@ -136,6 +145,7 @@ def reads_fleet(command: Command) -> Command:
             repository,
             cluster=given.pop("cluster"),
             fetches=not given.pop("no_fetch"),
+            also_main=also_main,
             say=say,
         )
         view = View(

@@ -62,14 +62,19 @@ class Repository:
         remote = "origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else None
         return Repository(git_dir=Path(git_dir), remote=remote)
 
-    def fetch(self) -> str | None:
-        """Bring the status branches up to date; return what went wrong, None when nothing did."""
+    def fetch(self, *, also_main: bool = False) -> str | None:
+        """Bring the status branches (all branches, for ``also_main``) up to date.
+
+        Return what went wrong, None when nothing did.
+        """
         if self.remote is None:
             return None
+        heads = "" if also_main else "status/"
         try:
             git(
                 self.git_dir, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", self.remote,
-                f"+{STATUS}*:refs/remotes/{self.remote}/status/*", f"+{LEASE}*:{FETCHED_LEASE}*",
+                f"+refs/heads/{heads}*:refs/remotes/{self.remote}/{heads}*",
+                f"+{LEASE}*:{FETCHED_LEASE}*",
                 timeout_s=FETCH_TIMEOUT_S, retryable=True,
             )  # fmt: skip
         except GitError as error:
