@@ -86,6 +86,12 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             below=1,
             text="Share of dataset kept for evaluation where val_dataset is absent.",
         ),
+        "strict": Key(
+            type="boolean",
+            default=True,
+            text="Refuse the job where a row of the data is unusable; false drops and counts such "
+            "rows (ms-swift: false).",
+        ),
         "system": Key(
             type="string", text="System message for conversations that do not bring their own."
         ),

@@ -1,0 +1,104 @@
+"""Writing files so that a reader, or a crash, never sees half of one.
+
+Rule kept: every file another process reads is written under a temporary name, flushed to disk
+and renamed; a folder is published the same way.
+"""
+
+import json
+import math
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def finite(value: Any) -> Any:
+    """Return ``value`` as strict JSON can hold it: a number that is not finite becomes null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value
+
+
+def encode(value: Mapping[str, Any]) -> bytes:
+    """Return ``value`` as one line of strict JSON."""
+    return (json.dumps(finite(value), allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = False) -> None:
+    """Replace ``path`` atomically; ``durable`` also waits for the disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as file:
+        file.write(encode(value))
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    temporary.replace(path)
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_json_once(path: Path, value: Mapping[str, Any]) -> bool:
+    """Write ``path`` durably unless it exists; return whether this call wrote it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as file:
+        file.write(encode(value))
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(temporary, path)  # unlike a rename, fails where another process was first
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink()
+    sync_folder(path.parent)
+    return True
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return the object in ``path``; None where there is no file or no JSON object in it."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in ``folder`` are on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Wait until every file below ``folder``, and its name, is on disk."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir():
+            sync_folder(path)
+    sync_folder(folder)
+
+
+def publish(temporary: Path, folder: Path) -> None:
+    """Give a finished folder its name, putting aside whatever holds that name, all durable."""
+    sync_tree(temporary)
+    old = folder.with_name(f".old-{folder.name}-{os.getpid()}")
+    if folder.exists():
+        folder.rename(old)
+    temporary.rename(folder)
+    sync_folder(folder.parent)
+    if old.exists():
+        shutil.rmtree(old)

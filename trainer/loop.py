@@ -1,0 +1,164 @@
+"""The seams between the library's training loop and this trainer.
+
+``Seams`` is mixed in front of a TRL trainer.  The loop stays the library's; replaced are the
+order of samples, where and how a checkpoint is written, what a gradient that is not finite does,
+and how an evaluation gives way to a stop.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import Trainer, set_seed
+
+from trainer import processes
+from trainer.callbacks.checkpoint import Saver
+from trainer.config import Request
+from trainer.record import Record
+from trainer.sampling import StreamSampler
+from trainer.stop import StopFlag
+
+
+@dataclass(slots=True, kw_only=True)
+class StepFacts:
+    """What the callbacks need of the step that is running, in this process."""
+
+    tokens: int = 0
+    """Tokens read, padding not counted."""
+    data_wait_s: float = 0.0
+    is_finite: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One training in the making, shared by loop and callbacks."""
+
+    request: Request
+    record: Record
+    stop: StopFlag
+    saver: Saver
+    total_steps: int
+    samples: int
+    facts: StepFacts = field(default_factory=StepFacts)
+    outcome: str | None = None
+    """Set where training ends before its last step: stopped, diverged or checkpoint_failed."""
+    last_finite_loss: float | None = None
+
+    def __post_init__(self) -> None:
+        self.record.progress.total_steps = self.total_steps
+
+
+class EvaluationInterruptedError(Exception):
+    """A stop was asked for in the middle of an evaluation."""
+
+
+class Seams(Trainer):  # type: ignore[misc]
+    """See the module."""
+
+    run: Run
+
+    def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
+        self.run = run
+        super().__init__(*args, **kwargs)
+
+    # samples
+
+    def _prepare_dataset(self, dataset: Any, *_: Any, **__: Any) -> Any:
+        return dataset  # TRL would tokenise; trainer.tokens has
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> StreamSampler:  # noqa: ARG002
+        request = self.run.request
+        return StreamSampler(
+            samples=self.run.samples,
+            length=self.run.total_steps * request.global_batch,
+            seed=request.seed,
+        )
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> Any:
+        """Return the batches of the next step; their tokens and the wait for them are noted."""
+        started = time.perf_counter()
+        batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
+        self.run.facts.data_wait_s += time.perf_counter() - started
+        self.run.facts.tokens += sum(_tokens(batch) for batch in batches)
+        return batches, items
+
+    def floating_point_ops(self, inputs: Any) -> int:  # noqa: ARG002
+        """Return 0: the library's count walks over all weights in every forward pass."""
+        return 0
+
+    # steps
+
+    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Return the loss of one forward and backward pass, and note whether it is a number."""
+        loss: torch.Tensor = super().training_step(*args, **kwargs)
+        if not bool(torch.isfinite(loss)):
+            self.run.facts.is_finite = False
+        return loss
+
+    def _clip_grad_norm(self, model: Any) -> Any:
+        norm = super()._clip_grad_norm(model)
+        if not bool(torch.isfinite(torch.as_tensor(norm))):
+            # the weights must survive one bad batch: without gradients the optimizer does nothing
+            self.run.facts.is_finite = False
+            for parameter in model.parameters():
+                parameter.grad = None
+        return norm
+
+    # checkpoints
+
+    def _get_output_dir(self, trial: Any) -> str:  # noqa: ARG002
+        return str(self.run.saver.temporary)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        run = self.run
+        saved = run.saver.save(
+            step=self.state.global_step,
+            write=lambda: Trainer._save_checkpoint(self, model, trial),  # TRL's adds a model card
+        )
+        if run.outcome == "stopped" and not saved:
+            run.outcome = "checkpoint_failed"
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        super()._save(output_dir, state_dict)
+        if output_dir is not None and self.args.should_save:
+            # a pickle that nothing here reads
+            (Path(output_dir) / "training_args.bin").unlink(missing_ok=True)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        if checkpoint is None:
+            return
+        world_size, rank = self.args.world_size, self.args.process_index
+        name = "rng_state.pth" if world_size == 1 else f"rng_state_{rank}.pth"
+        if (Path(checkpoint) / name).is_file():
+            super()._load_rng_state(checkpoint)
+        else:  # saved by another number of processes: still the same on every resume
+            set_seed(self.run.request.seed + 7919 * self.state.global_step + rank)
+
+    # evaluation
+
+    def prediction_step(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the loss of one evaluation batch; raise where a stop has been asked for."""
+        if processes.any_of(self.run.stop.is_set):
+            raise EvaluationInterruptedError
+        return super().prediction_step(*args, **kwargs)
+
+    def _evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super()._evaluate(*args, **kwargs)
+        except EvaluationInterruptedError:
+            self.run.outcome = "stopped"
+            self.control.should_evaluate = False
+            self.control.should_save = True
+            self.control.should_training_stop = True
+            return {}
+
+
+def _tokens(batch: dict[str, Any]) -> int:
+    if "attention_mask" in batch:
+        return int(batch["attention_mask"].sum())
+    return int(batch["input_ids"].numel())

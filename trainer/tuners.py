@@ -1,0 +1,83 @@
+"""What is trained: all weights or a new adapter, and the weights training starts from.
+
+Rule kept: at step 0 the model is exactly the named one, or the named one with the weights of
+``train.init_from``; an adapter that does not have the rank and scale asked for is refused.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trainer.checkpoints import candidates, choose
+from trainer.config import RequestError
+from trainer.models import load_model
+
+ADAPTER = "adapter_config.json"
+
+
+def start(location: str, *, train: Mapping[str, Any], root: Path) -> tuple[Any, Any]:
+    """Return the model to train and the configuration of the adapter to add to it, if any.
+
+    Raises RequestError where ``init_from`` leads nowhere or does not go with the tuner.
+    """
+    source = None if train["init_from"] is None else weights_folder(root / train["init_from"])
+    if source is None:
+        model = load_model(location, train=train)
+    elif not (source / ADAPTER).is_file():
+        model = load_model(str(source), train=dict(train) | {"model_revision": None})
+    else:
+        return _from_adapter(load_model(location, train=train), source, train)
+    return model, adapter_config(train) if train["tuner_type"] == "lora" else None
+
+
+def weights_folder(path: Path) -> Path:
+    """Return the folder with weights that ``path`` means: itself, or its newest checkpoint."""
+    if candidates(path):
+        chosen = choose(path)
+        if chosen.checkpoint is None:
+            raise RequestError(
+                f"train.init_from: {path} has no whole checkpoint: {'; '.join(chosen.skipped)}"
+            )
+        return chosen.checkpoint.folder
+    if not (path / ADAPTER).is_file() and not (path / "config.json").is_file():
+        raise RequestError(f"train.init_from: {path} holds neither an adapter nor a model")
+    return path
+
+
+def adapter_config(train: Mapping[str, Any]) -> Any:
+    """Return peft's configuration of the adapter that ``train`` describes."""
+    from peft import LoraConfig
+
+    targets = train["target_modules"]
+    if "all-linear" in targets:
+        if len(targets) > 1:
+            raise RequestError("train.target_modules: all-linear already names every linear layer")
+        targets = "all-linear"
+    return LoraConfig(
+        task_type="CAUSAL_LM",
+        r=train["lora_rank"],
+        lora_alpha=train["lora_alpha"],
+        lora_dropout=train["lora_dropout"],
+        bias=train["lora_bias"],
+        target_modules=targets,
+        modules_to_save=train["modules_to_save"],
+        use_rslora=train["use_rslora"],
+        use_dora=train["use_dora"],
+    )
+
+
+def _from_adapter(base: Any, source: Path, train: Mapping[str, Any]) -> tuple[Any, Any]:
+    from peft import PeftModel
+
+    trains_adapter = train["tuner_type"] == "lora"
+    model = PeftModel.from_pretrained(base, source, is_trainable=trains_adapter)
+    if not trains_adapter:
+        return model.merge_and_unload(), None
+    found = model.peft_config["default"]
+    for key, value in (("lora_rank", found.r), ("lora_alpha", found.lora_alpha)):
+        if value != train[key]:
+            raise RequestError(
+                f"train.{key}: the adapter in {source} has {value}, not {train[key]}; "
+                f"write {key}: {value}"
+            )
+    return model, None
