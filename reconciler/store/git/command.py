@@ -35,6 +35,7 @@ SAFE_SETTINGS = (
     "protocol.ext.allow=never",
     "fetch.recurseSubmodules=false",
     "log.showSignature=false",
+    "log.showRoot=true",
     "gc.auto=0",
     "maintenance.auto=false",
 )

@@ -113,40 +113,44 @@ def landed(
     words = [] if limit is None else [f"--max-count={limit}"]
     listed = git(
         repo, "log", "--first-parent", "--diff-merges=first-parent", "--raw", "-r", "-z",
-        "--no-renames", "--no-abbrev", "--format=%x02%H %ct%x03", *words, "--end-of-options",
+        "--no-renames", "--no-abbrev", "--format=%H %ct", *words, "--end-of-options",
         _range(since, tip), "--", *paths,
     ).stdout  # fmt: skip
-    for record in listed.split(b"\x02")[1:]:
-        head, _, body = record.partition(b"\x03")
-        commit, seconds = head.decode("ascii").split()
-        yield Landed(
-            commit=full_id(commit), committed_at=Instant(int(seconds)), changes=_changes(body)
-        )
+    head: list[str] = []
+    changes: list[Change] = []
+    fields = iter(listed.split(b"\0"))
+    for found in fields:  # a head, then pairs of ":modes oids" and path, all ended by NUL
+        text = found.strip(b"\n").decode("ascii")
+        if text.startswith(":"):
+            changes.append(_change(text, next(fields)))
+        elif text:
+            if head:
+                yield _landed(head, changes)
+            head, changes = text.split(), []
+    if head:
+        yield _landed(head, changes)
 
 
 def trailed(
     repo: Path, tip: CommitId, *, trailer: str, since: CommitId | None, limit: int | None = None
 ) -> tuple[Trailed, ...]:
     """Return the commits of ``since..tip``, newest first, with the values of one trailer."""
-    form = "%x02".join(
-        ("%H", "%P", "%ae", "%cn", f"%(trailers:key={trailer},valueonly,separator=%x03)")
-    )
+    form = f"%H%x00%P%x00%ae%x00%cn%x00%(trailers:key={trailer},valueonly,separator=%x1f)"
     words = [] if limit is None else [f"--max-count={limit}"]
     listed = git(
         repo, "log", "-z", f"--format={form}", *words, "--end-of-options", _range(since, tip), "--"
     ).stdout.decode("utf-8", "replace")  # fmt: skip
+    fields = listed.split("\0")
     found = []
-    for record in listed.split("\0"):
-        if not record:
-            continue
-        commit, parents, author, committer, values = record.split("\x02", 4)
+    for at in range(0, len(fields) - 4, 5):
+        commit, parents, author, committer, values = fields[at : at + 5]
         found.append(
             Trailed(
                 commit=full_id(commit),
                 parents=tuple(full_id(each) for each in parents.split()),
                 author_email=author.strip().lower(),
                 committer_name=committer,
-                values=tuple(value.strip() for value in values.split("\x03") if value.strip()),
+                values=tuple(value.strip() for value in values.split("\x1f") if value.strip()),
             )
         )
     return tuple(found)
@@ -167,22 +171,21 @@ def _range(since: CommitId | None, tip: CommitId) -> str:
     return full_id(tip) if since is None else f"{full_id(since)}..{full_id(tip)}"
 
 
-def _changes(body: bytes) -> tuple[Change, ...]:
-    """Read ``:mode mode oid oid S`` NUL ``path`` NUL, as often as there are changed paths."""
-    fields = body.strip(b"\0\n").split(b"\0")
-    changes = []
-    for at in range(0, len(fields) - 1, 2):
-        old_mode, new_mode, before, after, _ = fields[at].decode("ascii").lstrip(":\n").split()
-        changes.append(
-            Change(
-                path=shown_path(fields[at + 1]),
-                before=_plain(old_mode, before),
-                after=_plain(new_mode, after),
-            )
-        )
-    return tuple(changes)
+def _landed(head: list[str], changes: list[Change]) -> Landed:
+    commit, seconds = head
+    return Landed(
+        commit=full_id(commit), committed_at=Instant(int(seconds)), changes=tuple(changes)
+    )
 
 
-def _plain(mode: str, oid: str) -> str | None:
-    """Return the blob of a plain file; a symlink or a submodule counts as no file."""
-    return oid if mode == "100644" else None
+def _change(modes: str, path: bytes) -> Change:
+    """Read ``:mode mode oid oid S`` and the path that follows it."""
+    old_mode, new_mode, before, after, _ = modes.lstrip(":").split()
+    return Change(
+        path=shown_path(path), before=_blob(old_mode, before), after=_blob(new_mode, after)
+    )
+
+
+def _blob(mode: str, oid: str) -> str | None:
+    """Return a file's blob, whatever its mode: a changed mode is no deletion."""
+    return None if mode in ("000000", "160000") else oid
