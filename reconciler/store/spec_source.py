@@ -11,7 +11,7 @@ from reconciler.domain.job import Submission
 from reconciler.domain.units import CommitId, JobId
 from reconciler.errors import GitError
 from reconciler.store.git.cat_file import GitTree
-from reconciler.store.git.history import author_of, is_ancestor, trailed
+from reconciler.store.git.history import author_of, brought_by, is_ancestor, trailed
 from reconciler.store.git.remote import fetch_ref
 from reconciler.store.submissions import submissions_between
 
@@ -78,3 +78,7 @@ class SpecSource:
     def author(self, tip: CommitId, path: str) -> str:
         """Return ``Name <e-mail>`` of who last changed ``path``, up to ``tip``."""
         return author_of(self.repo, path, tip)
+
+    def brought_by(self, tip: CommitId, path: str) -> tuple[CommitId, str]:
+        """Return the commit that last changed ``path``, up to ``tip``, and its author."""
+        return brought_by(self.repo, path, tip)

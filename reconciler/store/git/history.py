@@ -167,6 +167,18 @@ def author_of(repo: Path, path: str, commit: CommitId) -> str:
     return "".join(char for char in shown if char.isprintable())
 
 
+def brought_by(repo: Path, path: str, commit: CommitId) -> tuple[CommitId, str]:
+    """Return the newest commit up to ``commit`` that changed ``path``, and its author.
+
+    Raises ``GitError`` where the path never was there.
+    """
+    shown = git(
+        repo, "log", "-1", "--format=%H %an <%ae>", "--end-of-options", full_id(commit), "--", path
+    ).text
+    found, _, author = shown.partition(" ")
+    return full_id(found), "".join(char for char in author if char.isprintable())
+
+
 def _range(since: CommitId | None, tip: CommitId) -> str:
     return full_id(tip) if since is None else f"{full_id(since)}..{full_id(tip)}"
 
