@@ -54,17 +54,19 @@ def fetch_ref(repo: Path, remote: str, ref: str, into: str) -> CommitId | None:
 
 def remote_ref(repo: Path, remote: str, ref: str) -> CommitId | None:
     """Return where ``ref`` of the remote points; None where there is none.  Raises ``GitError``."""
+    return remote_refs(repo, remote, ref).get(ref)
+
+
+def remote_refs(repo: Path, remote: str, *patterns: str) -> dict[str, CommitId]:
+    """Return the remote's refs that match, sorted by name, asking once.  Raises ``GitError``."""
     listed = git(
-        repo, "ls-remote", "--quiet", "--end-of-options", remote, ref,
+        repo, "ls-remote", "--quiet", "--end-of-options", remote, *patterns,
         ok=None, timeout_s=NETWORK_TIMEOUT_S,
     )  # fmt: skip
     if listed.returncode != 0:
         raise _failed(repo, "ls-remote", listed)
-    for line in listed.text.splitlines():
-        oid, _, name = line.partition("\t")
-        if name == ref:
-            return full_id(oid)
-    return None
+    lines = (line.partition("\t") for line in listed.text.splitlines())
+    return {name: full_id(oid) for oid, _, name in sorted(lines, key=lambda line: line[2])}
 
 
 def push(repo: Path, remote: str, updates: Sequence[RefUpdate]) -> None:
