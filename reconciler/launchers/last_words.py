@@ -10,9 +10,7 @@ LONGEST = 200
 
 _ERROR = re.compile(r"^(?:\[?rank\d+\]?: ?)?(?:[\w.]*(?:Error|Exception|Interrupt|Exit)\b)")
 _NOISE = re.compile(r"^[\s=\-_*~#|+.]*$")
-_CONTROL = re.compile(
-    r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e]"
-)
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _SECRETS = (
     (re.compile(r"(?i)(\b[\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|credential)"
                 r"[\w-]*\b[\"']?\s*[=:]\s*)(?:bearer\s+|basic\s+)?[^\s,;]+"), r"\1***"),
@@ -34,7 +32,8 @@ def last_error(log: bytes) -> str:
 
 def one_line(text: str) -> str:
     """Return ``text`` on one line of at most 200 characters, without secrets it may show."""
-    text = " ".join(_CONTROL.sub("", text).split())
+    words = " ".join(_COLOUR.sub("", text).split())
+    text = "".join(character for character in words if character.isprintable()).strip()
     for pattern, shown in _SECRETS:
         text = pattern.sub(shown, text)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

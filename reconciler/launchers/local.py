@@ -117,7 +117,10 @@ class LocalLauncher:
             raise LauncherError(f"{run.attempt}: cannot kill: {error}") from error
 
     def _observe(self, run: RunRef) -> Observation:
-        path = self._path(run)
+        try:
+            path = self._path(run)
+        except LauncherError as error:
+            return _unknown(run, str(error))
 
         def is_alive(owner: run_dir.Owner | None) -> bool:
             if owner is not None:
@@ -233,7 +236,7 @@ class LocalLauncher:
             time.sleep(0.02)
 
     def _membership(self, run: RunRef) -> processes.Membership:
-        return processes.Membership(run.attempt, str(self._path(run)))
+        return processes.Membership(run.attempt, str(self._root / run.path))
 
     def _path(self, run: RunRef) -> Path:
         """Return the run directory; a path or a link that leads elsewhere is refused."""

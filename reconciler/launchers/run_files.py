@@ -6,6 +6,7 @@ it is untrusted: links are not followed, only plain files are opened, nothing bl
 would), and nothing longer than its cap is read.
 """
 
+import errno
 import json
 import os
 import stat
@@ -51,34 +52,24 @@ def read_bytes(path: Path, cap: int) -> bytes | None:
     and lets other ``OSError`` (permissions, a broken disk) through.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = _open_plain(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError as error:
-        if path.is_symlink():
-            raise UnreadableError(f"{path.name} is a link, which is not followed") from error
-        raise
     with os.fdopen(handle, "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise UnreadableError(f"{path.name} is not a plain file")
-        content = file.read(cap + 1) if about.st_size <= cap else b""
-        if about.st_size > cap or len(content) > cap:
-            raise UnreadableError(f"{path.name} is longer than {cap} bytes")
-        return content
+        content = file.read(cap + 1) if os.fstat(handle).st_size <= cap else None
+    if content is None or len(content) > cap:
+        raise UnreadableError(f"{path.name} is longer than {cap} bytes")
+    return content
 
 
 def read_tail(path: Path, size: int) -> bytes:
     """Return at most the last ``size`` bytes; empty where there is no plain file to read."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        handle = _open_plain(path)
+    except (OSError, UnreadableError):
         return b""
     with os.fdopen(handle, "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            return b""
-        file.seek(max(about.st_size - size, 0))
+        file.seek(max(os.fstat(handle).st_size - size, 0))
         return file.read(size)
 
 
@@ -131,6 +122,22 @@ def sync_folder(path: Path) -> None:
             os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _open_plain(path: Path) -> int:
+    """Open a plain file and nothing else; without O_NONBLOCK a FIFO would hold us up."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UnreadableError(f"{path.name} is a link, which is not followed") from error
+        if error.errno == errno.ENXIO:
+            raise UnreadableError(f"{path.name} is not a plain file") from error
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise UnreadableError(f"{path.name} is not a plain file")
+    return handle
 
 
 def _write_part(path: Path, content: bytes) -> Path:
