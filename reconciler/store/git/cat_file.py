@@ -58,6 +58,8 @@ def list_tree(repo: Path, commit: CommitId, roots: Sequence[str]) -> dict[str, T
         path = shown_path(raw)
         if path in entries:
             raise GitError(f"commit {commit}: its tree lists {path!r} twice", retryable=False)
+        if size != "-" and not size.isdecimal():
+            raise GitError(f"commit {commit}: {path} ({oid}) is missing", retryable=False)
         entries[path] = TreeEntry(mode=mode, oid=oid, size=0 if size == "-" else int(size))
     return dict(sorted(entries.items()))
 
