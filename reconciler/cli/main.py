@@ -10,6 +10,7 @@ Options given before the verb are defaults for the verb's options of the same na
 
 # ruff: noqa: ARG002  the methods have click's signatures
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -143,5 +144,11 @@ def headway(ctx: click.Context, /, **given: Any) -> None:
 
 def run(argv: Sequence[str], *, prog_name: str = "headway", obj: object = None) -> int:
     """Run one command line and return its exit code.  Raises what the boundary words."""
-    outcome = headway.main(list(argv), prog_name=prog_name, standalone_mode=False, obj=obj)
+    asked = os.environ.get(f"_{prog_name.upper()}_COMPLETE")
+    if asked:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(headway, {}, prog_name, f"_{prog_name.upper()}_COMPLETE", asked)
+    with headway.make_context(prog_name, list(argv), obj=obj) as ctx:
+        outcome = headway.invoke(ctx)
     return outcome if isinstance(outcome, int) else 0

@@ -83,7 +83,11 @@ class View:
             line = footer_line(
                 self.branch, statuses, self.zone, self.now, shown=shown, hidden=hidden
             )
-            click.echo(self.terminal.paint(line, "dim"))
+            self.say(self.terminal.paint(line, "dim"))
+
+    def say(self, text: str) -> None:
+        """Print text that may be painted; click is not to judge the stream a second time."""
+        click.echo(text, color=self.terminal.color)
 
     def note(self, text: str) -> None:
         """Say something beside the output, on stderr, unless ``-q``."""

@@ -61,11 +61,11 @@ def audit(
         return
     heads, rows = table(shown, wishes, view.zone, view.now)
     if rows:
-        click.echo(render(heads, rows, view.terminal, heads=not no_headers))
+        view.say(render(heads, rows, view.terminal, heads=not no_headers))
     if not view.is_quiet:
         older = f"newest {len(shown)} of " if len(shown) < len(changes) else ""
         line = f"{older}{count(len(changes), 'change')} on {view.branch.ref.name}"
-        click.echo(view.terminal.paint(line, "dim"))
+        view.say(view.terminal.paint(line, "dim"))
 
 
 def table(

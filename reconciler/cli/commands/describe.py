@@ -51,7 +51,7 @@ def describe(view: View, job: str, output: str) -> None:
         _holds(status),
         _changes(view, changes),
     ]
-    click.echo("\n\n".join(part for part in parts if part))
+    view.say("\n\n".join(part for part in parts if part))
 
 
 def _document(

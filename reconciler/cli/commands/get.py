@@ -67,7 +67,7 @@ def get(
     else:
         heads, rows = listed.table(view, statuses)
         if rows:
-            click.echo(render(heads, rows, view.terminal, heads=not no_headers))
+            view.say(render(heads, rows, view.terminal, heads=not no_headers))
         else:
             view.note(f"no {kind}")
 

@@ -71,7 +71,7 @@ def queue(view: View, team: str | None, shows_all: bool, no_headers: bool, outpu
     else:
         heads, lines = table(rows, view.zone, view.now, is_wide=output == "wide")
         if lines:
-            click.echo(render(heads, lines, view.terminal, heads=not no_headers))
+            view.say(render(heads, lines, view.terminal, heads=not no_headers))
         view.footer(len(rows), every.values(), hidden=0 if shows_all else _finished(every, team))
 
 

@@ -43,7 +43,7 @@ def why(view: View, job: str, output: str) -> None:
     lines = [_headline(view, status), *_body(view, status, ahead)]
     if what_to_do := advice(status):
         lines.append(f"What to do: {what_to_do}.")
-    click.echo("\n".join(wrap(line, view.terminal.width, "    ") for line in lines))
+    view.say("\n".join(wrap(line, view.terminal.width, "    ") for line in lines))
 
 
 def _document(view: View, status: JobStatus, ahead: Sequence[Row]) -> dict[str, Any]:
