@@ -1,0 +1,189 @@
+"""Reads what the platform decided out of ``conf/``: ``headway.yaml``, which picks one cluster,
+one policy and one launcher, and every team, budget and sink.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.domain.cluster import Cluster
+from reconciler.domain.policy import Policy
+from reconciler.domain.problem import SpecProblem
+from reconciler.domain.units import TeamName
+from reconciler.specs.bounded import BoundedComposer
+from reconciler.specs.codes import Code
+from reconciler.specs.composed import ComposeError
+from reconciler.specs.findings import KeyPath
+from reconciler.specs.group_files import HEADWAY, GroupFiles
+from reconciler.specs.names import nearest
+from reconciler.specs.origins import COMMAND_LINE, Origins
+from reconciler.specs.pipeline import without_nulls
+from reconciler.specs.platform import (
+    LauncherSettings,
+    Platform,
+    build_budget,
+    build_cluster,
+    build_policy,
+    build_sink,
+    build_team,
+)
+from reconciler.specs.platform_documents import platform_findings
+from reconciler.specs.yaml_text import Text
+
+NO_PLATFORM = Platform(
+    cluster=Cluster(id="", nodes=()),
+    discovers_devices=False,
+    teams={},
+    policy=Policy(),
+    launcher=LauncherSettings(kind="", runs_dir=""),
+)
+"""Stands in where ``conf/`` has problems, which say so; nothing is acted on by it."""
+
+
+@dataclass(slots=True)
+class PlatformDocuments:
+    """The composed, valid documents a platform is built from; plain values that can be stored."""
+
+    headway: Mapping[str, Any] | None = None
+    teams: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    budgets: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    sinks: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    sample_clusters: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    unusable_teams: list[str] = field(default_factory=list)
+    problems: list[SpecProblem] = field(default_factory=list)
+
+
+def read_platform(
+    groups: GroupFiles, composer: BoundedComposer, cluster: str | None = None
+) -> PlatformDocuments:
+    """Return the platform's documents; ``cluster`` picks another option of ``conf/cluster/``."""
+    found = PlatformDocuments(problems=groups.problems())
+    if HEADWAY not in groups.oids:
+        found.problems.append(
+            SpecProblem(
+                file=f"conf/{HEADWAY}",
+                code=Code.NO_PLATFORM_FILE,
+                message="the file is missing: it names the cluster, the policy and the launcher",
+                hint="`headway init` makes one",
+            )
+        )
+        return found
+    headway = groups.text(HEADWAY)
+    overrides = () if cluster is None else (f"cluster={cluster}",)
+    found.headway = _composed(headway, groups, composer, overrides, found.problems)
+    for folder, into in (
+        ("teams", found.teams),
+        ("budgets", found.budgets),
+        ("sinks", found.sinks),
+    ):
+        for name, text in _files_in(folder, groups):
+            document = without_nulls(text.value or {})
+            problems = text.problems or _problems_of(folder, document, Origins(text))
+            if not problems:
+                into[name] = document
+                continue
+            if not text.problems:
+                found.problems += problems
+            if folder == "teams":
+                found.unusable_teams.append(name)
+    _add_sample_clusters(found, groups, composer, cluster)
+    return found
+
+
+def _files_in(folder: str, groups: GroupFiles) -> list[tuple[str, Text]]:
+    return [
+        (name.removeprefix(f"{folder}/").removesuffix(".yaml"), groups.text(name))
+        for name in groups.oids
+        if name.startswith(f"{folder}/") and name.count("/") == 1
+    ]
+
+
+def _composed(
+    headway: Text,
+    groups: GroupFiles,
+    composer: BoundedComposer,
+    overrides: Sequence[str],
+    problems: list[SpecProblem],
+) -> Mapping[str, Any] | None:
+    """Return the composed ``headway.yaml``, or None after adding its problems."""
+    if headway.value is None or headway.problems:
+        return None
+    try:
+        composed = composer.compose("platform", {}, headway.value, overrides)
+    except ComposeError as error:
+        if overrides and error.about:
+            problems.append(
+                SpecProblem(
+                    file=COMMAND_LINE, code=error.code, message=error.message, hint=error.hint
+                )
+            )
+        elif error.code is not Code.BAD_GROUP_FILE:  # which has problems of its own already
+            problems.append(
+                Origins(headway).at(error.code, error.message, error.hint, ("defaults",))
+            )
+        return None
+    texts: list[tuple[Text, KeyPath]] = [
+        (groups.text(f"{name}.yaml"), tuple(package.split(".")) if package else ())
+        for name, package in composed.sections
+    ]
+    document = without_nulls(composed.document)
+    found = _problems_of("headway", document, Origins(headway, texts))
+    problems += found
+    return None if found else document
+
+
+def _problems_of(kind: str, document: Mapping[str, Any], origins: Origins) -> list[SpecProblem]:
+    return [origins.problem(finding, document) for finding in platform_findings(kind, document)]
+
+
+def _add_sample_clusters(
+    found: PlatformDocuments,
+    groups: GroupFiles,
+    composer: BoundedComposer,
+    cluster: str | None,
+) -> None:
+    """Compose the clusters of sample teams; with ``--cluster`` everybody is judged by that."""
+    if cluster is not None or found.headway is None:
+        return
+    headway = groups.text(HEADWAY)
+    for name, team in found.teams.items():
+        wanted = team.get("sample_cluster")
+        if wanted is None or wanted in found.sample_clusters:
+            continue
+        if f"cluster/{wanted}.yaml" not in groups.oids:
+            options = [other for other, _ in _files_in("cluster", groups)]
+            close = nearest(wanted, options)
+            found.problems.append(
+                Origins(groups.text(f"teams/{name}.yaml")).at(
+                    Code.BAD_PLATFORM,
+                    f"there is no cluster `{wanted}` in conf/cluster/",
+                    f"did you mean `{close}`?" if close else "there are " + ", ".join(options),
+                    ("sample_cluster",),
+                )
+            )
+            continue
+        document = _composed(headway, groups, composer, (f"cluster={wanted}",), found.problems)
+        if document is not None:
+            found.sample_clusters[wanted] = document["cluster"]
+
+
+def build_platform(found: PlatformDocuments) -> Platform:
+    """Return the platform, :data:`NO_PLATFORM` where ``headway.yaml`` gave none."""
+    if found.headway is None:
+        return NO_PLATFORM
+    clusters = {name: build_cluster(row) for name, row in sorted(found.sample_clusters.items())}
+    return Platform(
+        cluster=build_cluster(found.headway["cluster"]),
+        discovers_devices=found.headway["cluster"].get("discover", False),
+        teams={TeamName(name): build_team(name, row) for name, row in sorted(found.teams.items())},
+        policy=build_policy(found.headway["policy"]),
+        launcher=LauncherSettings(**found.headway["launcher"]),
+        budgets={name: build_budget(name, row) for name, row in sorted(found.budgets.items())},
+        sinks={name: build_sink(name, row) for name, row in sorted(found.sinks.items())},
+        unusable_teams=frozenset(found.unusable_teams),
+        sample_clusters={
+            TeamName(name): clusters[row["sample_cluster"]]
+            for name, row in sorted(found.teams.items())
+            if row.get("sample_cluster") in clusters
+        },
+    )

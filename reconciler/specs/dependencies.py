@@ -1,0 +1,83 @@
+"""Do the ``after:`` lists of all jobs together make sense?  Names exist, nothing is circular."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from reconciler.domain.problem import SpecProblem
+from reconciler.domain.units import JobId
+from reconciler.specs.codes import Code
+from reconciler.specs.names import nearest
+
+if TYPE_CHECKING:
+    from reconciler.specs.reading import SpecEntry
+
+
+def dependency_problems(
+    entries: "Iterable[SpecEntry]", known: Collection[JobId]
+) -> dict[JobId, list[SpecProblem]]:
+    """Return the problems by job; ``known`` are all jobs of the tree, also those not read."""
+    problems: dict[JobId, list[SpecProblem]] = {}
+    paths: dict[JobId, str] = {}
+    after: dict[JobId, tuple[JobId, ...]] = {}
+    for entry in entries:
+        if entry.spec is None or not entry.spec.after:
+            continue
+        paths[entry.id], after[entry.id] = entry.path, entry.spec.after
+        for other in entry.spec.after:
+            if other not in known:
+                close = nearest(other, known)
+                problems.setdefault(entry.id, []).append(
+                    SpecProblem(
+                        file=entry.path,
+                        code=Code.AFTER_UNKNOWN,
+                        message=f"after: there is no job {other}",
+                        hint=f"did you mean `{close}`?" if close else "write team/name",
+                    )
+                )
+    for cycle in _cycles(after):
+        said = " -> ".join((*cycle, cycle[0]))
+        for job in cycle:
+            problems.setdefault(job, []).append(
+                SpecProblem(
+                    file=paths[job],
+                    code=Code.AFTER_CYCLE,
+                    message=f"after: these jobs wait for each other: {said}",
+                    hint="remove one of the dependencies",
+                )
+            )
+    return problems
+
+
+def _cycles(after: Mapping[JobId, tuple[JobId, ...]]) -> list[tuple[JobId, ...]]:
+    """Return each circle of dependencies once, starting at its first name.
+
+    Every job is left once all it waits for is left; what remains holds a circle, and following
+    the first remaining dependency of any of them ends in one.
+    """
+    waits = {job: {other for other in others if other in after} for job, others in after.items()}
+    ready = [job for job, others in waits.items() if not others]
+    waited_for: dict[JobId, list[JobId]] = {}
+    for job, others in waits.items():
+        for other in others:
+            waited_for.setdefault(other, []).append(job)
+    while ready:
+        done = ready.pop()
+        del waits[done]
+        for job in waited_for.get(done, ()):
+            waits[job].discard(done)
+            if not waits[job]:
+                ready.append(job)
+    cycles = []
+    seen: set[JobId] = set()
+    for start in sorted(waits):
+        trail: dict[JobId, int] = {}
+        job = start
+        while job not in seen and job not in trail:
+            trail[job] = len(trail)
+            job = min(waits[job])
+        if job in trail:
+            circle = list(trail)[trail[job] :]
+            first = circle.index(min(circle))
+            cycles.append(tuple(circle[first:] + circle[:first]))
+        seen.update(trail)
+    return cycles

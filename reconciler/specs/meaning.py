@@ -1,0 +1,259 @@
+"""Could this job ever run here, and may its team ask for it?
+
+Judges a document that has the right shape against the platform at the same commit.  Nothing
+here depends on what runs now: "not now" is the planner's word, "never" is said here.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reconciler.domain.job import JobSpec, PriorityClass
+from reconciler.domain.team import Team
+from reconciler.domain.units import Instant
+from reconciler.specs.codes import Code
+from reconciler.specs.convert import (
+    PARALLEL_KEYS,
+    can_checkpoint,
+    domain_sizes,
+    legal_sizes,
+    model_parallel,
+    node_groups,
+)
+from reconciler.specs.findings import Finding
+from reconciler.specs.names import nearest
+from reconciler.specs.platform import ANY, Platform
+
+P0_SLACK_S = 2 * 3600
+
+
+def meaning_findings(
+    spec: JobSpec, document: Mapping[str, Any], platform: Platform
+) -> list[Finding]:
+    """Return why the platform would never run this, one finding a rule."""
+    team = platform.teams.get(spec.team)
+    findings: list[Finding] = []
+    if team is None:
+        findings.append(_no_team(spec, platform))
+    else:
+        findings += _team_findings(spec, team)
+    findings += _size_findings(spec, platform)
+    findings += _train_findings(spec, document)
+    findings += _time_findings(spec, platform)
+    findings += _name_findings(spec, platform)
+    return findings
+
+
+def _no_team(spec: JobSpec, platform: Platform) -> Finding:
+    file = f"conf/teams/{spec.team}.yaml"
+    if spec.team in platform.unusable_teams:
+        return Finding((), Code.NO_TEAM, f"{file} has problems of its own", "repair it first")
+    close = nearest(spec.team, platform.teams)
+    hint = f"did you mean `{close}`?" if close else f"add {file}"
+    return Finding((), Code.NO_TEAM, f"there is no team `{spec.team}` in conf/teams/", hint)
+
+
+def submission_findings(spec: JobSpec, now: Instant) -> list[Finding]:
+    """Return what is judged once, when a job is submitted: P0 only with a deadline under 2 h."""
+    if spec.priority is not PriorityClass.P0 or spec.deadline is None:
+        return []
+    left = spec.deadline - now
+    if 0 < left <= P0_SLACK_S:
+        return []
+    said = "has passed" if left <= 0 else f"is {left // 3600} h {left % 3600 // 60} min away"
+    return [
+        Finding(
+            ("deadline",),
+            Code.P0_REFUSED,
+            f"P0 needs a deadline under 2 h away; this one {said}",
+            "use P1, or submit it when it is due",
+        )
+    ]
+
+
+def _team_findings(spec: JobSpec, team: Team) -> Iterator[Finding]:
+    gpus = spec.gpus.count
+    if (over := _over_quota(spec, team)) is not None:
+        yield Finding(("resources", "gpus"), Code.OVER_QUOTA, over, "ask for fewer GPUs")
+    if team.max_request_gpus:
+        role, most = max(team.max_request_gpus.items(), key=lambda item: (item[1], item[0]))
+        if gpus > most:
+            yield Finding(
+                ("resources", "gpus"),
+                Code.OVER_ROLE_LIMIT,
+                f"{gpus} GPUs are more than any role of team {team.name} may ask for at once "
+                f"({most}{'' if role == ANY else f', role {role}'})",
+                f"conf/teams/{team.name}.yaml, max_request",
+            )
+    if spec.priority is PriorityClass.P0:
+        if not team.may_use_p0:
+            yield Finding(
+                ("priority",), Code.P0_REFUSED, f"team {team.name} may not use P0", "use P1"
+            )
+        if spec.deadline is None:
+            yield Finding(
+                ("priority",), Code.P0_REFUSED, "P0 needs a deadline under 2 h away", "add deadline"
+            )
+    if spec.runs_command and not team.may_run_command:
+        yield Finding(
+            ("run",),
+            Code.COMMAND_REFUSED,
+            f"team {team.name} may not use `run:`",
+            f"use `train:`, or may_run_command in conf/teams/{team.name}.yaml",
+            True,
+        )
+
+
+def _over_quota(spec: JobSpec, team: Team) -> str | None:
+    """Return why no state of the fleet lets the team's quota hold this gang."""
+    gpus, quota = spec.gpus.count, team.quota_gpus
+    if ANY in quota and gpus > quota[ANY]:
+        return f"{gpus} GPUs are more than team {team.name} may hold at once ({quota[ANY]})"
+    limits = [quota.get(name, 0 if ANY not in quota else gpus) for name in spec.gpus.types]
+    if quota and limits and all(gpus > limit for limit in limits):
+        names = ", ".join(f"{quota.get(name, 0)} {name}" for name in spec.gpus.types)
+        return f"{gpus} GPUs are more than team {team.name} may hold at once ({names})"
+    return None
+
+
+def _size_findings(spec: JobSpec, platform: Platform) -> Iterator[Finding]:
+    request = spec.gpus
+    most = platform.policy.max_request_gpus
+    if request.count > most:
+        yield Finding(
+            ("resources", "gpus"),
+            Code.WILDCARD,
+            f"{request.count} GPUs is an absurd request: at most {most} are taken for one",
+            "write the number you need",
+        )
+    cluster = platform.cluster_of(spec.team)
+    is_guess = cluster is platform.cluster and platform.discovers_devices
+    if is_guess and request.types:
+        return  # which types the machine has is not known here
+    sizes = domain_sizes(request.within, request.types, request.min_memory_gib, cluster)
+    largest = max(sizes, default=0)
+    if largest >= request.count:
+        return
+    wanted = " or ".join(request.types) or "any type"
+    if request.min_memory_gib:
+        wanted += f" with {request.min_memory_gib:g} GiB"
+    has = ", ".join(f"{count} {name}" for name, count in node_groups(cluster))
+    yield Finding(
+        ("resources", "gpus"),
+        Code.NEVER_FITS,
+        f"{request.count} GPUs of {wanted} within one {request.within.value} never fit "
+        f"cluster {cluster.id}: the largest has {largest}",
+        f"the cluster has {has}" + (", unless the machine has other GPUs" if is_guess else ""),
+        is_warning=is_guess,
+    )
+
+
+def _train_findings(spec: JobSpec, document: Mapping[str, Any]) -> Iterator[Finding]:
+    if (document.get("preemption") or {}).get("allowed") and not can_checkpoint(document):
+        needs = "run.checkpoint_on_term: true" if spec.runs_command else "checkpoint.every_steps"
+        yield Finding(
+            ("preemption", "allowed"),
+            Code.NEEDS_CHECKPOINTS,
+            "a preemptible job needs checkpoints, or a preemption loses all its work",
+            f"add {needs}, or write preemption.allowed: false",
+        )
+    yield from parallel_findings(document)
+    if spec.elastic is not None:
+        low, high, gpus = spec.elastic.min_gpus, spec.elastic.max_gpus, spec.gpus.count
+        if not low <= gpus <= high:
+            yield Finding(
+                ("elastic",),
+                Code.NO_LEGAL_SIZE,
+                f"resources.gpus is {gpus}, outside elastic {low} to {high}",
+                "widen elastic, or change gpus",
+                True,
+            )
+        elif len(legal_sizes(spec)) < 2 and low < high:
+            yield Finding(
+                ("elastic",),
+                Code.NO_LEGAL_SIZE,
+                f"from {low} to {high} GPUs no other size than {gpus} keeps the global batch of "
+                f"{spec.facts.global_batch}",
+                "choose a gradient_accumulation_steps that the sizes divide, or remove elastic",
+                True,
+            )
+
+
+def parallel_findings(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield where the parallel sizes a ``train:`` section names do not divide the gang."""
+    train = document.get("train")
+    gpus = document.get("resources", {}).get("gpus")
+    if not isinstance(train, Mapping) or not isinstance(gpus, int):
+        return
+    product = model_parallel(train)
+    if product and gpus % product:
+        named = [key for key in PARALLEL_KEYS if isinstance(train.get(key), int)]
+        said = " x ".join(f"{key} {train[key]}" for key in named)
+        yield Finding(
+            ("train", named[0]),
+            Code.PARALLEL_SIZES,
+            f"{said} need a multiple of {product} GPUs, resources.gpus is {gpus}",
+            f"ask for {product} GPUs, or use smaller parallel sizes",
+        )
+
+
+def _time_findings(spec: JobSpec, platform: Platform) -> Iterator[Finding]:
+    if spec.estimate_s is not None and spec.limit_s is not None and spec.estimate_s > spec.limit_s:
+        yield Finding(
+            ("time", "estimate"),
+            Code.TIMES_DISAGREE,
+            "the estimate is longer than the limit: the job would be stopped at its limit",
+            "raise time.limit",
+        )
+    if spec.max_gpu_hours is not None and spec.estimate_s is not None:
+        asked = spec.estimate_s * spec.gpus.count / 3600
+        if asked > spec.max_gpu_hours:
+            yield Finding(
+                ("max_gpu_hours",),
+                Code.TIMES_DISAGREE,
+                f"the estimate on {spec.gpus.count} GPUs is {asked:g} GPU-hours, above "
+                f"max_gpu_hours {spec.max_gpu_hours:g}",
+                "raise max_gpu_hours, or ask for fewer GPUs",
+            )
+    floor = platform.policy.checkpoint_floor_steps
+    if spec.preemptible and floor and (spec.checkpoint_every_steps or 0) > floor:
+        yield Finding(
+            ("checkpoint", "every_steps"),
+            Code.NEEDS_CHECKPOINTS,
+            f"a preemptible job saves at least every {floor} steps here",
+            f"write checkpoint.every_steps: {floor}",
+        )
+
+
+def _name_findings(spec: JobSpec, platform: Platform) -> Iterator[Finding]:
+    if spec.budget_group is not None:
+        budget = platform.budgets.get(spec.budget_group)
+        if budget is None:
+            yield Finding(
+                ("budget_group",),
+                Code.BAD_BUDGET,
+                f"there is no budget `{spec.budget_group}` in conf/budgets/",
+                _choices(spec.budget_group, platform.budgets),
+            )
+        elif budget.teams and spec.team not in budget.teams:
+            yield Finding(
+                ("budget_group",),
+                Code.BAD_BUDGET,
+                f"team {spec.team} has no share in budget {budget.name}",
+                "its teams are " + ", ".join(budget.teams),
+            )
+    for key, names in (("on_start", spec.notify_on_start), ("on_finish", spec.notify_on_finish)):
+        for number, name in enumerate(names):
+            if name not in platform.sinks:
+                yield Finding(
+                    ("notify", key, number),
+                    Code.NO_SINK,
+                    f"there is no sink `{name}` in conf/sinks/",
+                    _choices(name, platform.sinks),
+                )
+
+
+def _choices(name: str, known: Mapping[str, object]) -> str:
+    close = nearest(name, known)
+    if close:
+        return f"did you mean `{close}`?"
+    return "there are " + (", ".join(sorted(known)) or "none")
