@@ -1,0 +1,93 @@
+"""How many GPUs a team may hold at once, by type and together.
+
+Everything that keeps devices counts: live attempts, holds for preemptors, starts of this plan,
+and, for later starts, what is planned by then.  The quota is of the devices, not of the request:
+a gang may go where its type still has room.
+"""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from reconciler.domain.team import Team
+from reconciler.domain.units import Instant, JobId, TeamName
+from reconciler.planning.topology import Layout
+
+ALL_TYPES = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """GPUs of one type a team holds, or is planned to hold, in [start, end)."""
+
+    job: JobId
+    start: Instant
+    end: Instant
+    type: str
+    gpus: int
+
+
+class TeamUse:
+    """What each team uses over time.  Mutable, local to one pure planning call."""
+
+    def __init__(self, teams: Mapping[TeamName, Team], where: Layout) -> None:
+        self._quota = {name: team.quota_gpus for name, team in teams.items() if team.quota_gpus}
+        self._where = where
+        self._uses: dict[TeamName, list[Use]] = {name: [] for name in self._quota}
+
+    def is_bounded(self, team: TeamName) -> bool:
+        """True for a team that has a quota at all."""
+        return team in self._quota
+
+    def add(self, job: JobId, team: TeamName, devices: int, start: Instant, end: Instant) -> None:
+        """Count the job's ``devices`` for ``team`` in [start, end)."""
+        if team not in self._quota or end <= start:
+            return
+        for name, of_type in self._where.by_type.items():
+            gpus = (devices & of_type).bit_count()
+            if gpus:
+                self._uses[team].append(Use(job=job, start=start, end=end, type=name, gpus=gpus))
+
+    def allowed(
+        self,
+        team: TeamName,
+        gpus: int,
+        start: Instant,
+        end: Instant,
+        *,
+        without: Container[JobId] = (),
+    ) -> int:
+        """Return the devices, as bits, among which ``gpus`` more are within quota in [start, end).
+
+        What the jobs ``without`` use is not counted: they are asked to leave.
+        """
+        everything = (1 << len(self._where.devices)) - 1
+        quota = self._quota.get(team)
+        if quota is None:
+            return everything
+        during = [
+            use
+            for use in self._uses[team]
+            if use.start < end and use.end > start and use.job not in without
+        ]
+        together = quota.get(ALL_TYPES)
+        if together is not None and peak(during) + gpus > together:
+            return 0
+        for name, of_type in self._where.by_type.items():
+            limit = quota.get(name)
+            if limit is None:
+                continue
+            if peak([use for use in during if use.type == name]) + gpus > limit:
+                everything &= ~of_type
+        return everything
+
+
+def peak(uses: Sequence[Use]) -> int:
+    """Return the most GPUs in use at any one instant."""
+    changes = sorted(
+        change for use in uses for change in ((use.start, use.gpus), (use.end, -use.gpus))
+    )
+    most = held = 0
+    for _, change in changes:
+        held += change
+        most = max(most, held)
+    return most

@@ -1,0 +1,234 @@
+"""The plan over time of one snapshot, and what it decides about the jobs that want devices.
+
+Holders first, then holds (nobody else may have their devices), then every contender in rank
+order.  Whoever is placed at this very instant starts; the rest wait, each with its reason.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from reconciler.domain.attempt import Attempt, AttemptPhase, attempt_id
+from reconciler.domain.plan import Decision, Expectation, Verb
+from reconciler.domain.reason import Reason
+from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.units import Instant, JobId
+from reconciler.planning.backfill import Pass, Schedule
+from reconciler.planning.board import Board, Booking, Contender, Holder, Place
+from reconciler.planning.contenders import Wishes, by_job
+from reconciler.planning.eligibility import Bar, gpus, words
+from reconciler.planning.forecast import expectations, late_schedule
+from reconciler.planning.memo import Shapes
+from reconciler.planning.placement import fits
+from reconciler.planning.preemption import Preemption, choose_victims
+from reconciler.planning.standing import Standing
+from reconciler.planning.topology import allocation_of
+
+
+class Timetable:
+    """Who runs where and when, from this instant on."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        shapes: Shapes,
+        jobs: Mapping[JobId, Standing],
+        settled: Mapping[JobId, Decision],
+        bars: Mapping[JobId, Bar | None],
+    ) -> None:
+        """``settled`` is what is decided without ranking; ``bars`` covers everyone else."""
+        self._snapshot = snapshot
+        self._where = shapes.where
+        self._jobs = jobs
+        self._bars = bars
+        self._wishes = Wishes(snapshot, shapes)
+        self._holders = {
+            job: self._wishes.holder(standing, settled[job])
+            for job, standing in jobs.items()
+            if standing.live is not None
+        }
+        self.contenders = by_job(self._contenders())
+        self.schedule = self._walk()
+
+    def _contenders(self) -> list[Contender]:
+        found = [
+            self._wishes.pending(self._jobs[job], bar, holders=self._holders.values())
+            for job, bar in self._bars.items()
+            if bar is None or not bar.is_held
+        ]
+        for job, standing in self._jobs.items():
+            if standing.has_ended:
+                ended = self._wishes.ended(standing)
+                if ended is not None:
+                    found.append(ended)
+            elif job in self._holders and self._holders[job].comes_back:
+                found.append(self._returning(self._holders[job], self._holders[job].until.p50))
+        return found
+
+    def _returning(self, holder: Holder, gone_at: Instant) -> Contender:
+        return self._wishes.returning(holder, self._jobs[holder.job], gone_at)
+
+    def _walk(self) -> Schedule:
+        board = Board(self._snapshot.now, self._where, self._snapshot.teams)
+        ends = {}
+        for job, holder in self._holders.items():
+            board.book(
+                Booking(
+                    job=job,
+                    team=holder.team,
+                    devices=holder.devices,
+                    start=board.now,
+                    end=holder.until.p50,
+                )
+            )
+            if not holder.comes_back:
+                ends[job] = holder.until.p50
+        walk = Pass(
+            schedule=Schedule(board=board),
+            ends=ends,
+            preempt=self._preempt,
+            come_back=self._returning,
+        )
+        return walk.walk(walk.keep_holds(self.contenders.values()))
+
+    def _preempt(
+        self, contender: Contender, otherwise: Place | None, schedule: Schedule
+    ) -> Preemption | None:
+        leaving = {v.job for p in schedule.preemptions.values() for v in p.victims}
+        return choose_victims(
+            contender,
+            otherwise,
+            board=schedule.board,
+            holders=[h for job, h in self._holders.items() if job not in leaving],
+            policy=self._snapshot.policy.preemption,
+        )
+
+    def decisions(self) -> dict[JobId, Decision]:
+        """Return the decision about every job that wants devices, and about every victim."""
+        decided: dict[JobId, Decision] = {}
+        taken = self._taken_now()
+        ranked = [c for c in self.contenders.values() if c.job in self._bars]
+        for rank, contender in enumerate(ranked, start=1):
+            if self._starts_now(contender):
+                decided[contender.job] = self._start(contender, rank)
+            elif contender.job in self.schedule.preemptions:
+                decided.update(self._preempting(contender, rank))
+            elif contender.job in self.schedule.on_hold:
+                decided[contender.job] = self._still_preempting(contender, rank)
+            else:
+                decided[contender.job] = self._wait(contender, rank, taken)
+        return decided
+
+    def _starts_now(self, contender: Contender) -> bool:
+        place = self.schedule.places.get(contender.job)
+        return contender.can_start and place is not None and place.start == self._snapshot.now
+
+    def _taken_now(self) -> Board:
+        """Return what is taken once this plan is carried out: held, kept or started now."""
+        now = self._snapshot.now
+        board = Board(now, self._where, self._snapshot.teams)
+        for booking in self.schedule.board.bookings:
+            contender = self.contenders.get(booking.job)
+            if booking.start == now and (contender is None or contender.can_start):
+                board.book(booking)
+        return board
+
+    def _decide(
+        self, contender: Contender, rank: int, verb: Verb, reason: Reason, detail: str
+    ) -> Decision:
+        return Decision(
+            job=contender.job,
+            verb=verb,
+            reason=reason,
+            detail=detail,
+            rank=rank,
+            score=-contender.key[1],
+        )
+
+    def _start(self, contender: Contender, rank: int) -> Decision:
+        devices = self.schedule.places[contender.job].devices
+        on_hold = contender.job in self.schedule.on_hold
+        reason = Reason.GPUS_FREED_BY_VICTIM if on_hold else Reason.GPUS_FREE
+        attempt = self._attempt(contender, devices)
+        nodes = ", ".join(share.node for share in attempt.allocation.shares)
+        decision = self._decide(
+            contender, rank, Verb.START, reason, f"{gpus(attempt.gpus)} on {nodes}"
+        )
+        return replace(decision, attempt=attempt)
+
+    def _attempt(self, contender: Contender, devices: int) -> Attempt:
+        standing, spec = self._jobs[contender.job], contender.spec
+        status, wanted = standing.status, standing.wanted
+        assert status is not None and wanted is not None  # it is a contender
+        number = status.attempts_made + 1
+        return Attempt(
+            id=attempt_id(
+                cluster=self._snapshot.cluster.id,
+                job=contender.job,
+                submission=status.submission,
+                generation=status.generation,
+                number=number,
+            ),
+            number=number,
+            phase=AttemptPhase.LAUNCHING,
+            commit=wanted.commit,
+            spec_digest=spec.spec_digest,
+            allocation=allocation_of(devices, self._where),
+            decided_at=self._snapshot.now,
+            grace_s=spec.grace_s,
+            preemptible=spec.preemptible,
+            runs_command=spec.runs_command,
+        )
+
+    def _preempting(self, contender: Contender, rank: int) -> dict[JobId, Decision]:
+        preemption = self.schedule.preemptions[contender.job]
+        victims = tuple(victim.job for victim in preemption.victims)
+        wait = self._decide(
+            contender, rank, Verb.WAIT, Reason.PREEMPTING, f"waits for {', '.join(victims)}"
+        )
+        found = {
+            victim: Decision(
+                job=victim,
+                verb=Verb.PREEMPT,
+                reason=Reason.FREED_FOR_PREEMPTOR,
+                detail=f"makes room for {contender.job}",
+                for_job=contender.job,
+            )
+            for victim in victims
+        }
+        hold = allocation_of(preemption.devices, self._where)
+        found[contender.job] = replace(wait, victims=victims, hold=hold)
+        return found
+
+    def _still_preempting(self, contender: Contender, rank: int) -> Decision:
+        hold = contender.hold
+        assert hold is not None  # its place is its hold
+        wait = self._decide(
+            contender, rank, Verb.WAIT, Reason.PREEMPTING, f"waits for {', '.join(hold.victims)}"
+        )
+        devices = allocation_of(hold.devices, self._where)
+        return replace(wait, victims=hold.victims, hold=devices)
+
+    def _wait(self, contender: Contender, rank: int, taken: Board) -> Decision:
+        bar = self._bars[contender.job]
+        if bar is not None:
+            return self._decide(contender, rank, Verb.WAIT, bar.reason, bar.detail)
+        reason, detail = self._why_not_now(contender, taken)
+        return self._decide(contender, rank, Verb.WAIT, reason, detail)
+
+    def _why_not_now(self, contender: Contender, taken: Board) -> tuple[Reason, str]:
+        now, spec = self._snapshot.now, contender.spec
+        allowed = taken.use.allowed(spec.team, contender.shape.count, now, Instant(now + 1))
+        if not fits(contender.shape, self._where.ready & allowed, self._where):
+            return Reason.QUOTA_EXCEEDED, f"the quota of team {spec.team} is in use"
+        if not fits(contender.shape, taken.timeline.free_at(now) & allowed, self._where):
+            return Reason.GPUS_BUSY, f"needs {words(spec.gpus)}"
+        return Reason.BEHIND_HIGHER_RANK, "what is free is promised to jobs ahead of it"
+
+    def forecast(self) -> dict[JobId, Expectation]:
+        """Return what is expected of every job that holds devices or has a place."""
+        contenders = dict(self.contenders)
+        for preemption in self.schedule.preemptions.values():
+            for victim in preemption.victims:
+                contenders[victim.job] = self._returning(victim, preemption.gone_at)
+        late = late_schedule(self.schedule, holders=self._holders.values(), contenders=contenders)
+        return expectations(self.schedule, late, holders=self._holders.values(), where=self._where)
