@@ -47,4 +47,5 @@ def _desired(job: DesiredJob) -> list[Any]:
         None if job.spec is None else job.spec.spec_digest,
         [[each.file, each.line, each.column, each.code] for each in job.problems],
         job.author,
+        job.problems_commit,
     ]

@@ -1,0 +1,200 @@
+"""What may the planner know, at one instant and one pair of revisions?  Makes the Snapshot.
+
+Everything comes from three places: main at one commit (read and converted), the status branch at
+one commit, and :class:`Inputs`, which is recorded with the decision.  Nothing else is looked at,
+no clock and no disk, so the live loop, a preview and a replay assemble by the same code, and a
+replay from commits alone meets the same snapshot.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from reconciler.domain.cluster import Cluster, Node, NodeState
+from reconciler.domain.job import GangSize, JobSpec, Submission
+from reconciler.domain.policy import Policy
+from reconciler.domain.problem import Severity, SpecProblem
+from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
+from reconciler.domain.status import JobStatus
+from reconciler.domain.units import CommitId, JobId
+from reconciler.ports import Tree
+from reconciler.snapshots.inputs import Inputs
+from reconciler.snapshots.sizes import gang_sizes
+from reconciler.specs.cache import SpecCache
+from reconciler.specs.reading import SpecEntry, SpecReading, read_specs
+from reconciler.store.status_tree import StatusTree
+
+_GRAVITY = {
+    NodeState.READY: 0,
+    NodeState.CORDONED: 1,
+    NodeState.DRAINING: 2,
+    NodeState.DOWN: 3,
+}
+
+
+BROUGHT_KEPT = 10_000
+
+
+class History(Protocol):
+    """What the commits of main say besides their files (``reconciler.store.spec_source``)."""
+
+    def tree(self, commit: CommitId) -> Tree:
+        """Return the files of a commit, also of one that main has left behind."""
+        ...
+
+    def submissions_between(
+        self, cursor: CommitId | None, tip: CommitId
+    ) -> Mapping[JobId, Submission]:
+        """Return the submissions that appeared, or appeared again, after ``cursor``."""
+        ...
+
+    def brought_by(self, tip: CommitId, path: str) -> tuple[CommitId, str]:
+        """Return the commit that last changed ``path``, and its ``Name <e-mail>``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Memory:
+    """What was made for one read of main, to be used again while main stays."""
+
+    reading: SpecReading
+    cursor: CommitId | None
+    submissions: Mapping[JobId, Submission]
+    sizes: Mapping[JobId, tuple[GangSize, ...]]
+    valid: Mapping[JobId, DesiredJob]
+
+
+class Assembler:
+    """Assembles snapshots of one repository; remembers only what it would make again."""
+
+    def __init__(self, history: History, cache: SpecCache | None = None) -> None:
+        self._history = history
+        self._cache = cache
+        self._memory: _Memory | None = None
+        self._last_good: dict[tuple[JobId, CommitId], JobSpec | None] = {}
+        self._brought: dict[tuple[str, str], tuple[CommitId, str]] = {}
+
+    def assemble(
+        self, reading: SpecReading, statuses: StatusTree | None, inputs: Inputs
+    ) -> Snapshot:
+        """Return the snapshot.  ``statuses`` is None before the status branch exists.
+
+        Raises ``GitError`` where an older commit that a status names cannot be read.
+        """
+        known = statuses.statuses if statuses is not None else {}
+        memory = self._remember(reading, inputs)
+        refused = {
+            entry.id: self._refused(entry, known.get(entry.id), inputs.desired)
+            for entry in reading.entries.values()
+            if entry.id not in memory.valid and entry.reservation is None
+        }
+        sizes = dict(memory.sizes)
+        for job, wanted in refused.items():
+            if wanted.spec is not None:
+                sizes[job] = gang_sizes(wanted.spec, reading.platform.policy)
+        return Snapshot(
+            now=inputs.now,
+            desired=Desired(
+                commit=inputs.desired,
+                jobs=dict(sorted({**memory.valid, **refused}.items())),
+                submissions={} if inputs.is_rewritten else memory.submissions,
+                is_rewritten=inputs.is_rewritten,
+                allowed_prune=inputs.allowed_prune,
+            ),
+            statuses=known,
+            observations=inputs.observations,
+            cluster=joined_cluster(reading.platform.cluster, inputs),
+            teams=reading.platform.teams,
+            policy=reading.platform.policy,
+            sizes=dict(sorted(sizes.items())),
+            planner_state=inputs.planner_state,
+            status_commit=statuses.commit if statuses is not None else None,
+            previous_look_at=inputs.previous_look_at,
+        )
+
+    def _remember(self, reading: SpecReading, inputs: Inputs) -> _Memory:
+        before = self._memory
+        if before is None or before.reading is not reading:
+            valid = _valid(reading.entries, inputs.desired)
+            sizes = _sizes(valid.values(), reading.platform.policy)
+            before = None
+        else:
+            valid, sizes = dict(before.valid), dict(before.sizes)
+        if before is not None and before.cursor == inputs.cursor:
+            return before
+        found: Mapping[JobId, Submission] = {}
+        if not inputs.is_rewritten and inputs.cursor != inputs.desired:
+            found = self._history.submissions_between(inputs.cursor, inputs.desired)
+        self._memory = _Memory(
+            reading=reading,
+            cursor=inputs.cursor,
+            submissions=dict(sorted(found.items())),
+            sizes=sizes,
+            valid=valid,
+        )
+        return self._memory
+
+    def _refused(self, entry: SpecEntry, status: JobStatus | None, commit: CommitId) -> DesiredJob:
+        """Return a job whose newest document has problems, with its last valid spec if any."""
+        spec = None
+        if status is not None and status.observed_commit:
+            spec = self._spec_at(entry, status.observed_commit)
+        brought, author = self._brought_by(entry, commit)
+        return DesiredJob(
+            id=entry.id,
+            commit=commit if spec is None or status is None else status.observed_commit,
+            spec=spec,
+            problems=_errors(entry),
+            author=author,
+            problems_commit=brought,
+        )
+
+    def _spec_at(self, entry: SpecEntry, commit: CommitId) -> JobSpec | None:
+        key = (entry.id, commit)
+        if key not in self._last_good:
+            read = read_specs(self._history.tree(commit), cache=self._cache, paths=(entry.path,))
+            old = read.entries.get(entry.id)
+            self._last_good[key] = None if old is None else old.spec
+        return self._last_good[key]
+
+    def _brought_by(self, entry: SpecEntry, commit: CommitId) -> tuple[CommitId, str]:
+        key = (entry.path, commit)
+        if key not in self._brought:
+            if len(self._brought) > BROUGHT_KEPT:
+                self._brought.clear()
+            self._brought[key] = self._history.brought_by(commit, entry.path)
+        return self._brought[key]
+
+
+def joined_cluster(declared: Cluster, inputs: Inputs) -> Cluster:
+    """Return the cluster of conf with the devices and node states that were seen.
+
+    Of a declared and a seen state the graver one counts: a node that is down is not ready
+    because conf says so, and one that conf drains is not ready because it answers.
+    """
+    return replace(declared, nodes=tuple(_joined(node, inputs) for node in declared.nodes))
+
+
+def _joined(node: Node, inputs: Inputs) -> Node:
+    seen = inputs.node_states.get(node.name, NodeState.READY)
+    return replace(
+        node,
+        devices=inputs.devices.get(node.name, node.devices),
+        state=max(node.state, seen, key=_GRAVITY.__getitem__),
+    )
+
+
+def _valid(entries: Mapping[JobId, SpecEntry], commit: CommitId) -> dict[JobId, DesiredJob]:
+    return {
+        entry.id: DesiredJob(id=entry.id, commit=commit, spec=entry.spec)
+        for entry in entries.values()
+        if entry.spec is not None and not _errors(entry)
+    }
+
+
+def _errors(entry: SpecEntry) -> tuple[SpecProblem, ...]:
+    return tuple(each for each in entry.problems if each.severity is Severity.ERROR)
+
+
+def _sizes(jobs: Iterable[DesiredJob], policy: Policy) -> dict[JobId, tuple[GangSize, ...]]:
+    return {job.id: gang_sizes(job.spec, policy) for job in jobs if job.spec is not None}
