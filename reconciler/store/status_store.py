@@ -8,14 +8,14 @@ or where a commit lies on it that no reconciler made, everything stops until a p
 """
 
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reconciler.domain.status import JobStatus
-from reconciler.domain.units import CommitId, Instant, JobId
+from reconciler.domain.units import CommitId, Instant
 from reconciler.errors import BackendError, DeposedError, StaleRevisionError
 from reconciler.specs.serialize import LeaseRecord, lease_from_json
-from reconciler.store.git.cat_file import STATUS_ROOTS, list_tree, read_blobs
+from reconciler.store.git.cat_file import list_tree, read_blobs
 from reconciler.store.git.command import NO_OBJECT, full_id, git, resolve
 from reconciler.store.git.fast_import import write_commit
 from reconciler.store.git.history import is_ancestor, trailed
@@ -23,9 +23,8 @@ from reconciler.store.git.remote import RefUpdate, fetch_ref, push
 from reconciler.store.status_tree import (
     LEASE_FILE,
     StatusTree,
-    job_of,
-    parse_status,
-    refuse_strangers,
+    read_next_tree,
+    read_status_tree,
 )
 
 EPOCH_TRAILER = "Headway-Epoch"
@@ -55,7 +54,8 @@ class StatusStore:
         """Lost push races since the start."""
         self._fetched_ref = f"refs/headway/fetched/status/{cluster}"
         self._last: StatusTree | None = None
-        self._statuses_by_blob: dict[str, JobStatus] = {}
+        self._lock = threading.RLock()
+        """The lease is renewed beside the cycles, and may fetch when it finds itself doubted."""
 
     def fetch(self) -> CommitId | None:
         """Return the tip of the remote's branch; None where there is none yet.
@@ -63,55 +63,35 @@ class StatusStore:
         Raises ``GitError`` when the remote does not answer, and ``BackendError`` (not retryable)
         when the branch was rewound, deleted, or holds a commit that no reconciler made.
         """
-        seen = self.seen()
-        tip = fetch_ref(self.repo, self.remote, self.ref, self._fetched_ref)
-        if tip == seen:
+        with self._lock:
+            seen = self.seen()
+            tip = fetch_ref(self.repo, self.remote, self.ref, self._fetched_ref)
+            if tip == seen:
+                return tip
+            if seen is not None and (tip is None or not is_ancestor(self.repo, seen, tip)):
+                raise BackendError(self._rewound(seen, tip), retryable=False)
+            if tip is not None:
+                self._refuse_foreign(seen, tip)
+                self._remember(tip, seen)
             return tip
-        if seen is not None and (tip is None or not is_ancestor(self.repo, seen, tip)):
-            raise BackendError(self._rewound(seen, tip), retryable=False)
-        if tip is not None:
-            self._refuse_foreign(seen, tip)
-            self._remember(tip, seen)
-        return tip
 
     def seen(self) -> CommitId | None:
         """Return the last tip seen, from this repository alone."""
         return resolve(self.repo, self.ref)
 
     def read(self, commit: CommitId) -> StatusTree:
-        """Return all that a status commit holds; only blobs not read before are parsed.
+        """Return all that a status commit holds; only what changed since the last call is read.
 
         Raises ``GitError`` or ``FormatError`` (naming the file) where anything is unreadable.
         """
-        if self._last is not None and self._last.commit == commit:
+        with self._lock:
+            last = self._last
+            if last is None:
+                self._last = read_status_tree(self.repo, commit)
+            elif last.commit != commit:
+                self._last = read_next_tree(self.repo, last, commit)
+            assert self._last is not None
             return self._last
-        entries = list_tree(self.repo, commit, STATUS_ROOTS)
-        refuse_strangers(commit, entries)
-        known = self._statuses_by_blob
-        blobs = read_blobs(
-            self.repo,
-            [
-                entry.oid
-                for path, entry in entries.items()
-                if entry.oid not in known or job_of(path) is None
-            ],
-        )
-        statuses: dict[JobId, JobStatus] = {}
-        files: dict[str, bytes] = {}
-        by_blob: dict[str, JobStatus] = {}
-        for path, entry in entries.items():
-            job = job_of(path)
-            if job is None:
-                files[path] = blobs[entry.oid]
-                continue
-            status = known.get(entry.oid)
-            if status is None or status.job != job:
-                text = blobs.get(entry.oid) or read_blobs(self.repo, (entry.oid,))[entry.oid]
-                status = parse_status(commit, path, job, text)
-            statuses[job] = by_blob[entry.oid] = status
-        self._statuses_by_blob = by_blob
-        self._last = StatusTree(commit=commit, statuses=dict(sorted(statuses.items())), files=files)
-        return self._last
 
     def read_lease(self, commit: CommitId) -> LeaseRecord | None:
         """Return who may write at ``commit``; reads one file."""
@@ -158,28 +138,29 @@ class StatusStore:
 
         ``together_with`` moves in the same atomic push.  Raises like :meth:`commit`.
         """
-        seen = self.seen()
-        if parent != seen:
-            self.conflicts += 1
-            raise StaleRevisionError(f"{self.ref} was planned on {parent} and is at {seen}")
-        written = write_commit(
-            self.repo,
-            parent=parent,
-            files=files,
-            message=message,
-            identity=self.identity,
-            at=at,
-        )
-        if not written.changes_tree and parent is not None and not together_with:
-            return parent
-        update = RefUpdate(ref=self.ref, old=parent, new=written.commit)
-        try:
-            push(self.repo, self.remote, (update, *together_with))
-        except StaleRevisionError:
-            self.conflicts += 1
-            raise
-        self._remember(written.commit, parent)
-        return written.commit
+        with self._lock:
+            seen = self.seen()
+            if parent != seen:
+                self.conflicts += 1
+                raise StaleRevisionError(f"{self.ref} was planned on {parent} and is at {seen}")
+            written = write_commit(
+                self.repo,
+                parent=parent,
+                files=files,
+                message=message,
+                identity=self.identity,
+                at=at,
+            )
+            if parent is not None and not written.changes_tree and not together_with:
+                return parent
+            update = RefUpdate(ref=self.ref, old=parent, new=written.commit)
+            try:
+                push(self.repo, self.remote, (update, *together_with))
+            except StaleRevisionError:
+                self.conflicts += 1
+                raise
+            self._remember(written.commit, parent)
+            return written.commit
 
     def accept(self, tip: CommitId | None) -> None:
         """Take ``tip`` as the last tip seen, whatever was before: a person decided so."""

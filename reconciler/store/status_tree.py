@@ -14,7 +14,7 @@ from reconciler.errors import BackendError
 from reconciler.ports import TreeEntry
 from reconciler.specs import serialize
 from reconciler.specs.stored import FormatError
-from reconciler.store.git.cat_file import STATUS_ROOTS, list_tree, read_blobs
+from reconciler.store.git.cat_file import STATUS_ROOTS, changed_entries, list_tree, read_blobs
 
 STATUS_FOLDER = "status"
 LEASE_FILE = ".headway/lease.json"
@@ -89,6 +89,29 @@ def read_status_tree(repo: Path, commit: CommitId) -> StatusTree:
         else:
             statuses[job] = parse_status(commit, path, job, blobs[entry.oid])
     return StatusTree(commit=commit, statuses=dict(sorted(statuses.items())), files=files)
+
+
+def read_next_tree(repo: Path, last: StatusTree, commit: CommitId) -> StatusTree:
+    """Return all of ``commit``, reading only what differs from ``last``."""
+    changed = changed_entries(repo, last.commit, commit, STATUS_ROOTS)
+    there = {path: entry for path, entry in changed.items() if entry is not None}
+    refuse_strangers(commit, there)
+    blobs = read_blobs(repo, (entry.oid for entry in there.values()))
+    statuses = dict(last.statuses)
+    files = dict(last.files)
+    for path, entry in changed.items():
+        job = job_of(path)
+        if job is None:
+            files.pop(path, None)
+            if entry is not None:
+                files[path] = blobs[entry.oid]
+        elif entry is None:
+            statuses.pop(job, None)
+        else:
+            statuses[job] = parse_status(commit, path, job, blobs[entry.oid])
+    if statuses.keys() != last.statuses.keys():
+        statuses = dict(sorted(statuses.items()))
+    return StatusTree(commit=commit, statuses=statuses, files=dict(sorted(files.items())))
 
 
 def read_one_status(repo: Path, commit: CommitId, job: JobId) -> JobStatus | None:

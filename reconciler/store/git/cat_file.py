@@ -64,6 +64,25 @@ def list_tree(repo: Path, commit: CommitId, roots: Sequence[str]) -> dict[str, T
     return dict(sorted(entries.items()))
 
 
+def changed_entries(
+    repo: Path, before: CommitId, after: CommitId, roots: Sequence[str]
+) -> dict[str, TreeEntry | None]:
+    """Return what differs at ``after`` under ``roots``, by path; None: the file is gone.
+
+    Sizes are not looked up and are 0.
+    """
+    listed = git(
+        repo, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options",
+        full_id(before), full_id(after), "--", *roots,
+    ).stdout.split(b"\0")  # fmt: skip
+    changed: dict[str, TreeEntry | None] = {}
+    for modes, raw in zip(listed[0:-1:2], listed[1::2], strict=True):
+        _, mode, _, oid, _ = modes.decode("ascii").split()
+        entry = None if mode == "000000" else TreeEntry(mode=mode, oid=oid, size=0)
+        changed[shown_path(raw)] = entry
+    return changed
+
+
 def read_blobs(
     repo: Path, oids: Iterable[str], *, max_bytes: int = MAX_OUTPUT_BYTES
 ) -> dict[str, bytes]:

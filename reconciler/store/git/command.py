@@ -22,6 +22,7 @@ NETWORK_TIMEOUT_S = 300.0
 MAX_OUTPUT_BYTES = 512 * 1024 * 1024
 MAX_STDERR_BYTES = 1024 * 1024
 CHUNK_BYTES = 1 << 16
+STALE_LOCK_S = 2 * NETWORK_TIMEOUT_S
 
 OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?", re.ASCII)
 NO_OBJECT = "0" * 40
@@ -60,6 +61,7 @@ SAFE_DIRECTORY = "HEADWAY_SAFE_DIRECTORY"
 """Names a repository of another user that may be read all the same (containers in CI)."""
 
 _CREDENTIALS = re.compile(r"([a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
+_LOCK = re.compile(r"Unable to create '([^']+\.lock)': File exists")
 _SAYS_NOTHING = re.compile(
     r"hint:|fatal: Could not read from remote repository|Please make sure you have the correct|"
     r"and the repository exists|error: failed to push some refs|remote:\s*$"
@@ -122,8 +124,9 @@ def git(
     done = Completed(
         returncode=process.returncode, stdout=stdout, stderr=_shown(stderr.decode(errors="replace"))
     )
+    is_locked = done.returncode != 0 and _meets_a_lock(done.stderr)
     if ok is not None and done.returncode not in ok:
-        raise GitError(failure(repo, command, done), retryable=retryable)
+        raise GitError(failure(repo, command, done), retryable=retryable or is_locked)
     return done
 
 
@@ -237,6 +240,23 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         process.kill()
+
+
+def _meets_a_lock(stderr: str) -> bool:
+    """Return True when another git holds a lock; one left by a killed git is removed.
+
+    No command of ours runs longer than its timeout, so a lock older than that has no owner.
+    """
+    found = _LOCK.search(stderr)
+    if found is None:
+        return False
+    path = Path(found[1])
+    try:
+        if time.time() - path.stat().st_mtime > STALE_LOCK_S:
+            path.unlink()
+    except OSError:
+        pass  # its owner was faster
+    return True
 
 
 def _shown(stderr: str) -> str:

@@ -145,6 +145,23 @@ def test_a_folder_outside_of_any_repository_is_an_error(tmp_path: Path, remote: 
         find_repository(tmp_path)
 
 
+def test_a_lock_left_by_a_killed_git_heals_and_a_live_one_is_waited_for(remote: Remote) -> None:
+    commit = remote.commit({"a": "x"})
+    lock = remote.path / "refs" / "heads" / "status.lock"
+    lock.touch()
+
+    with pytest.raises(GitError, match="File exists") as error:
+        git(remote.path, "update-ref", "refs/heads/status", commit)
+    assert error.value.retryable
+    assert lock.exists(), "a young lock may have an owner"
+
+    os.utime(lock, (0, 0))
+    with pytest.raises(GitError, match="File exists"):
+        git(remote.path, "update-ref", "refs/heads/status", commit)
+    git(remote.path, "update-ref", "refs/heads/status", commit)
+    assert remote.tip("status") == commit
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository away")
 def test_a_repository_of_another_user_is_refused_with_the_way_out(
     remote: Remote, monkeypatch: pytest.MonkeyPatch
