@@ -12,21 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.domain.status import JobStatus
-from reconciler.domain.units import CommitId, Instant, JobId
+from reconciler.domain.units import CommitId, Digest, Instant, JobId
 from reconciler.errors import GitError
 from reconciler.specs.serialize import status_from_json
 from reconciler.specs.stored import FormatError
+from reconciler.store.commit_message import parse_message
 from reconciler.store.git.cat_file import read_blobs
-from reconciler.store.git.command import OBJECT_ID, git
+from reconciler.store.git.command import git
 from reconciler.store.git.history import author_of, landed
 from reconciler.store.status_tree import STATUS_FOLDER, job_of, status_path
 
 _FIELD = "\x02"
-_HEAD = _FIELD.join(
-    ("%H", "%(trailers:key=Headway-Desired,valueonly,separator=%x03)",
-     "%(trailers:key=Headway-Epoch,valueonly,separator=%x03)",
-     "%(trailers:key=Headway-Plan,valueonly,separator=%x03)", "%cn", "%s")
-)  # fmt: skip
+_MESSAGE = _FIELD.join(("%H", "%cn", "%B"))
 _PERSON = _FIELD.join(("%H", "%P", "%an", "%ae", "%cn", "%ce", "%at", "%s"))
 
 
@@ -40,8 +37,9 @@ class Recorded:
     by: str
     """The reconciler's name as git has it."""
     desired: CommitId | None
-    epoch: str
-    plan: str
+    """The commit of main it was decided on."""
+    epoch: int | None
+    plan: Digest | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,16 +136,16 @@ def _recorded(
 ) -> Mapping[CommitId, Recorded]:
     times = dict(commits)
     found = {}
-    for commit, desired, epoch, plan, by, subject in _log(git_dir, times, _HEAD):
-        last = desired.split("\x03")[-1].strip()
+    for commit, by, text in _log(git_dir, times, _MESSAGE):
+        message = parse_message(text)
         found[CommitId(commit)] = Recorded(
             commit=CommitId(commit),
             at=times[CommitId(commit)],
-            subject=subject,
+            subject=message.subject,
             by=by,
-            desired=CommitId(last) if OBJECT_ID.fullmatch(last) else None,
-            epoch=epoch.split("\x03")[-1].strip(),
-            plan=plan.split("\x03")[-1].strip(),
+            desired=message.desired,
+            epoch=message.epoch,
+            plan=message.plan,
         )
     return found
 

@@ -6,8 +6,9 @@ success and 1 for anything else.
 
 import codecs
 import sys
-import time
+from contextlib import closing
 from pathlib import Path
+from time import sleep
 from typing import BinaryIO
 
 import click
@@ -52,11 +53,11 @@ def logs(
     number = _attempt_number(status, attempt)
     folder = run_folder(status, number, view.branch.cursor, runs)
     name = run_files.STDERR if wants_stderr else run_files.STDOUT
-    log = Log(folder / name, view.terminal)
-    if follow:
-        log.print_new(tail)
-        return _follow(view, status, number, folder, log)
-    if not log.print_new(tail):
+    with closing(Log(folder / name, view.terminal)) as log:
+        found = log.print_new(tail)
+        if follow:
+            return _follow(view, status, number, folder, log)
+    if not found:
         _explain_silence(view, status, number, folder, wants_stderr)
     return 0
 
@@ -69,6 +70,11 @@ class Log:
         self._is_terminal = terminal.width is not None
         self._file: BinaryIO | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
 
     def print_new(self, tail: int | None = None) -> bool:
         """Print what was added since the last look, the first time ``tail`` lines of it.
@@ -140,7 +146,7 @@ def _follow(view: View, status: JobStatus, number: int, folder: Path, log: Log) 
             _say_ending(status, number, ended)
             return 0 if ended.is_success else 1
         looks += 1
-        time.sleep(LOOK_EVERY_S)
+        sleep(LOOK_EVERY_S)
 
 
 def _ended_by_branch(view: View, status: JobStatus, number: int) -> Ending | None:
