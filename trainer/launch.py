@@ -10,6 +10,7 @@ Several run under torch's elastic agent, which leads each in its own process gro
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from trainer.config import Request, RequestError, load_request
 from trainer.processes import limit_threads
 from trainer.record import refuse, result_of, say
 from trainer.run import EXIT_CODES
+from trainer.stop import SIGNALS
 
 LEAST_GRACE_S = 30
 MARGIN_S = 15
@@ -36,6 +38,8 @@ def main(argv: list[str] | None = None) -> int:
         refuse(run_dir, message=str(error))
         return EXIT_CODES["failed"]
     if request.world_size == 1:
+        # kept back until the trainer can hear them, so that none of them kills it by default
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         os.execv(  # noqa: S606  (our own interpreter, no shell)
             sys.executable, [sys.executable, "-m", "trainer", str(run_dir)]
         )
@@ -45,6 +49,8 @@ def main(argv: list[str] | None = None) -> int:
 def launch(request: Request) -> int:
     """Run every rank to its end and return the exit code of the attempt."""
     limit_threads(request)
+    for number in SIGNALS:  # until the agent listens, some seconds from now
+        signal.signal(number, lambda *_: (request.run_dir / "stop").touch())
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import elastic_launch

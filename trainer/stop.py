@@ -26,6 +26,8 @@ class StopFlag:
         """Take the stop signals of this process; must be called from its main thread."""
         for number in SIGNALS:
             signal.signal(number, self._heard)
+        # the launcher holds back what arrives before this point
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def _heard(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if number == signal.SIGINT and self.is_set:

@@ -3,6 +3,7 @@
 Returns how it ended as the fields of the result; nothing here decides an exit code.
 """
 
+import logging
 import shutil
 import warnings
 from typing import Any
@@ -69,6 +70,7 @@ def train(request: Request, record: Record, stop: StopFlag) -> dict[str, Any]:
 
 def _quieten() -> None:
     """Leave standard error to this trainer's own words."""
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     import transformers
     from datasets.utils.logging import disable_progress_bar, set_verbosity_error
 
