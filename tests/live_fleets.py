@@ -76,7 +76,7 @@ ledger, seconds = sys.argv[1], float(sys.argv[2])
 
 
 def note(word):
-    line = f"{word} {os.environ['HEADWAY_ATTEMPT']} resume={os.environ['HEADWAY_RESUME_FROM']}"
+    line = f"{word} {os.environ['HEADWAY_ATTEMPT_ID']} resume={os.environ['HEADWAY_RESUME_FROM']}"
     with open(ledger, "a") as file:
         file.write(line + os.linesep)
 

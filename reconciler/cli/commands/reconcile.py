@@ -44,10 +44,6 @@ STATE_DIR = "headway-state"
     metavar="OID",
     help="Go on from this commit of a main that was rewritten.",
 )
-@click.option("--tz", hidden=True, expose_value=False)
-@click.option("--color", hidden=True, expose_value=False)
-@click.option("-q", "--quiet", is_flag=True, hidden=True, expose_value=False)
-@click.option("-v", "--verbose", is_flag=True, hidden=True, expose_value=False)
 def reconcile(
     repo: str,
     state: Path,
