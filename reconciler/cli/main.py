@@ -123,7 +123,7 @@ class LazyGroup(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH},
 )
-@click.option("--repo", metavar="PATH", help="Clone or bare repository [HEADWAY_REPO, or .].")
+@click.option("--repo", metavar="PATH", help="Clone or bare repository.  [HEADWAY_REPO, or here]")
 @click.option("--tz", metavar="ZONE", help="Show clock times in this zone, as Asia/Shanghai.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), help="Colour the words.")
 @click.option("-q", "--quiet", is_flag=True, default=None, help="No footers, no warnings.")

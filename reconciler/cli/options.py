@@ -175,7 +175,12 @@ def _reads(command: Command, *, also_main: bool) -> Command:
 
 
 _OPTIONS = (
-    click.option("--repo", metavar="PATH", envvar="HEADWAY_REPO", help="Clone or bare repository."),
+    click.option(
+        "--repo",
+        metavar="PATH",
+        envvar="HEADWAY_REPO",
+        help="Clone or bare repository.  [HEADWAY_REPO, or here]",
+    ),
     click.option("--cluster", metavar="ID", help="Which status branch, where there are several."),
     click.option("--no-fetch", is_flag=True, help="Read what is here; ask no remote."),
     click.option("--tz", metavar="ZONE", help="Show clock times in this zone."),

@@ -19,12 +19,12 @@ from reconciler.errors import NotFoundError
 
 @click.command()
 @click.argument("job", required=False, shell_complete=complete_job)
-@reads_history
 @team_option
 @click.option("--since", metavar="WHEN", help="How long ago (2d), a date, or RFC 3339.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="Newest N changes.")
 @click.option("--no-headers", is_flag=True, help="Leave out the line of heads.")
 @output_option("table", "json", "yaml")
+@reads_history
 def audit(
     view: View,
     job: str | None,

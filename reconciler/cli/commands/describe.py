@@ -27,8 +27,8 @@ _COMMITS_LOOKED_AT = 40
 
 @click.command()
 @click.argument("job", shell_complete=complete_job)
-@reads_history
 @output_option("text", "json", "yaml", default="text")
+@reads_history
 def describe(view: View, job: str, output: str) -> None:
     """Show everything known about JOB (TEAM/NAME or job/TEAM/NAME).
 

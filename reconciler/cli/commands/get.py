@@ -33,7 +33,6 @@ class KindType(click.Choice[str]):
 @click.command()
 @click.argument("kind", type=KindType(KINDS))
 @click.argument("names", nargs=-1, metavar="[JOB]...", shell_complete=complete_job)
-@reads_fleet
 @team_option
 @click.option(
     "--phase",
@@ -44,6 +43,7 @@ class KindType(click.Choice[str]):
 )
 @click.option("--no-headers", is_flag=True, help="Leave out the line of heads.")
 @output_option("table", "json", "yaml", "name")
+@reads_fleet
 def get(
     view: View,
     kind: str,

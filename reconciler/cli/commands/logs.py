@@ -29,12 +29,12 @@ ASK_BRANCH_EVERY = 30
 
 @click.command()
 @click.argument("job", shell_complete=complete_job)
-@reads_fleet
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Default: the last one.")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the attempt ends.")
 @click.option("--stderr", "wants_stderr", is_flag=True, help="What it wrote to stderr.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
 @click.option("--runs", metavar="DIR", help="Where run directories lie, if not where they were.")
+@reads_fleet
 def logs(
     view: View,
     job: str,

@@ -46,11 +46,11 @@ class Row:
 
 
 @click.command()
-@reads_fleet
 @team_option
 @click.option("-a", "--all", "shows_all", is_flag=True, help="Show finished jobs too.")
 @click.option("--no-headers", is_flag=True, help="Leave out the line of heads.")
 @output_option("table", "wide", "json", "yaml", "name")
+@reads_fleet
 def queue(view: View, team: str | None, shows_all: bool, no_headers: bool, output: str) -> None:
     """Show who runs, who waits, and when each job is expected to start.
 

@@ -27,8 +27,8 @@ AHEAD_SHOWN = 5
 
 @click.command()
 @click.argument("job", shell_complete=complete_job)
-@reads_history
 @output_option("text", "json", "yaml", default="text")
+@reads_history
 def why(view: View, job: str, output: str) -> None:
     """Say why JOB (TEAM/NAME) waits, runs or ended.
 
