@@ -23,7 +23,8 @@ from reconciler.domain.launch import LaunchRequest, RunRef
 from reconciler.domain.units import AttemptId, Instant, Seconds
 from reconciler.errors import LauncherError
 from reconciler.launchers import processes, run_dir, run_files
-from reconciler.launchers.trainer_command import command, environment
+from reconciler.launchers.trainer_command import command, environment, tells_leader_only
+from reconciler.launchers.wrapper import LEADER_ONLY
 
 PATIENCE_S = 2.0
 """How long a poll or a kill waits for killed processes to be gone."""
@@ -142,10 +143,13 @@ class LocalLauncher:
 
     def _start(self, request: LaunchRequest, path: Path) -> None:
         """Start a wrapper in a session of its own: it gets none of our signals."""
+        wrapper = [sys.executable, "-m", "reconciler.launchers.wrapper", str(path)]
+        if tells_leader_only(request):
+            wrapper.append(LEADER_ONLY)
         argv = command(request, path, sys.executable)
         with (path / run_files.WRAPPER_LOG).open("ab") as log:
             child = subprocess.Popen(
-                [sys.executable, "-m", "reconciler.launchers.wrapper", str(path), "--", *argv],
+                [*wrapper, "--", *argv],
                 cwd=Path(str(reconciler.__file__)).parent.parent,
                 env=environment(request, path, os.environ, self._pass_environment),
                 stdin=subprocess.DEVNULL,

@@ -27,6 +27,8 @@ SPAWN = "spawn.json"
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
 WRAPPER_LOG = "wrapper.log"
+WORK = "work"
+"""The command's working folder: a file it calls ``stop`` or ``result.json`` means nothing there."""
 
 VERSION = "headway.run/v1"
 SMALL_FILE_BYTES = 256 * 1024

@@ -40,6 +40,14 @@ def command(request: LaunchRequest, run_dir: Path, python: str) -> tuple[str, ..
     return request.command
 
 
+def tells_leader_only(request: LaunchRequest) -> bool:
+    """Return whether SIGTERM goes to the first process alone: the trainer tells its own ranks.
+
+    Its data loading processes, which share its group, must outlive the last checkpoint.
+    """
+    return request.command is None
+
+
 def environment(
     request: LaunchRequest,
     run_dir: Path,

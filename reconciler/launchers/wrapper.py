@@ -25,6 +25,7 @@ from reconciler.launchers import processes, run_files
 DUPLICATE = 79
 """Exit code of a wrapper that found the run directory claimed."""
 USAGE = 64
+LEADER_ONLY = "--tell-leader-only"
 
 TICK_S = 0.2
 """How often the stop file is looked for."""
@@ -46,6 +47,8 @@ class Run:
     folder: Path
     membership: processes.Membership
     request_grace_s: float
+    tells_leader_only: bool = False
+    """SIGTERM goes to the command's first process, which hands it on, and not to its group."""
     started_at: float = field(default_factory=time.time)
     pid: int = 0
     status: int | None = None
@@ -60,8 +63,9 @@ class Run:
         if self.kill_clock is None:
             self.kill_clock = kill_clock
             if self.status is None:
+                tell = os.kill if self.tells_leader_only else os.killpg
                 with suppress(ProcessLookupError):
-                    os.killpg(self.pid, signal.SIGTERM)
+                    tell(self.pid, signal.SIGTERM)
         self.kill_clock = min(self.kill_clock, kill_clock)
 
     def reap(self) -> None:
@@ -86,10 +90,13 @@ class Run:
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; return 0 once ``exit.json`` is written, 79 for a duplicate."""
-    if len(argv) < 3 or argv[1] != "--":
-        sys.stderr.write("usage: python -m reconciler.launchers.wrapper RUN_DIR -- COMMAND...\n")
+    options, command = _split(argv)
+    if not options or not command or options[1:] not in ([], [LEADER_ONLY]):
+        sys.stderr.write(
+            f"usage: python -m reconciler.launchers.wrapper RUN_DIR [{LEADER_ONLY}] -- COMMAND...\n"
+        )
         return USAGE
-    folder, command = Path(argv[0]).resolve(), list(argv[2:])
+    folder = Path(options[0]).resolve()
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     if os.getpgrp() != os.getpid():
         os.setsid()
@@ -99,6 +106,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"{folder} is claimed already: nothing to do\n")
         return DUPLICATE
     run = _claimed(folder)
+    run.tells_leader_only = LEADER_ONLY in options
     _adopt_orphans()
     try:
         _run_command(run, command)
@@ -108,6 +116,12 @@ def main(argv: Sequence[str]) -> int:
         raise
     _write_exit(run)
     return 0
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what stands before and after the first ``--``."""
+    at = list(argv).index("--") if "--" in argv else len(argv)
+    return list(argv[:at]), list(argv[at + 1 :])
 
 
 def _claimed(folder: Path) -> Run:
@@ -158,7 +172,8 @@ def _run_command(run: Run, command: list[str]) -> None:
 
 
 def _start(run: Run, command: list[str]) -> None:
-    os.chdir(run.folder)
+    (run.folder / run_files.WORK).mkdir(exist_ok=True)
+    os.chdir(run.folder / run_files.WORK)
     log = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
         run.pid = os.posix_spawnp(
@@ -167,8 +182,8 @@ def _start(run: Run, command: list[str]) -> None:
             os.environ,
             file_actions=(
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, run_files.STDOUT, log, 0o644),
-                (os.POSIX_SPAWN_OPEN, 2, run_files.STDERR, log, 0o644),
+                (os.POSIX_SPAWN_OPEN, 1, run.folder / run_files.STDOUT, log, 0o644),
+                (os.POSIX_SPAWN_OPEN, 2, run.folder / run_files.STDERR, log, 0o644),
             ),
             setpgroup=0,
             setsigmask=(),

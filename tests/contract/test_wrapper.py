@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,9 +25,10 @@ def run_dir(tmp_path: Path) -> Iterator[Path]:
     processes.send(processes.members([membership])[membership], signal.SIGKILL)
 
 
-def start(run_dir: Path, *command: str) -> subprocess.Popen[str]:
+def start(run_dir: Path, *command: str, options: Sequence[str] = ()) -> subprocess.Popen[str]:
+    wrapper = [sys.executable, "-m", "reconciler.launchers.wrapper", str(run_dir), *options]
     return subprocess.Popen(
-        [sys.executable, "-m", "reconciler.launchers.wrapper", str(run_dir), "--", *command],
+        [*wrapper, "--", *command],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
@@ -59,12 +60,14 @@ def test_a_duplicate_touches_nothing(run_dir: Path) -> None:
     assert {path: path.lstat().st_mtime_ns for path in run_dir.rglob("*")} == before
 
 
-def test_a_wrong_call_says_how_to_call_it(run_dir: Path) -> None:
-    command = [sys.executable, "-m", "reconciler.launchers.wrapper", str(run_dir), "true"]
+@pytest.mark.parametrize("words", [["true"], ["--"], ["--tell-everyone", "--", "true"], []])
+def test_a_wrong_call_says_how_to_call_it(run_dir: Path, words: list[str]) -> None:
+    wrapper = [sys.executable, "-m", "reconciler.launchers.wrapper"]
+    command = [*wrapper, str(run_dir), *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == USAGE
-    assert "RUN_DIR -- COMMAND" in done.stderr
+    assert "-- COMMAND" in done.stderr
     assert not (run_dir / "claim").exists()
 
 
@@ -85,6 +88,40 @@ def test_the_command_has_a_process_group_of_its_own_in_the_wrappers_session(run_
     start(run_dir, sys.executable, "-c", program).communicate()
 
     assert (run_dir / "stdout.log").read_text() == "True True\n"
+
+
+def test_files_a_command_makes_where_it_works_mean_nothing(run_dir: Path) -> None:
+    script = "echo {} > result.json; touch stop exit.json; mkdir claim; sleep 0.5; exit 6"
+    start(run_dir, "bash", "-c", script).communicate()
+
+    assert last_word(run_dir)["exit_status"] == 6
+    assert not (run_dir / "result.json").exists()
+
+
+TELLING = """
+import signal, subprocess, sys, time
+child = subprocess.Popen(["sleep", "60"])
+def leave(*_):
+    time.sleep(0.5)
+    sys.exit(83 if child.poll() is None else 1)
+signal.signal(signal.SIGTERM, leave)
+print("ready", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize(("options", "exit_status"), [([], 1), (["--tell-leader-only"], 83)])
+def test_a_stop_reaches_the_group_or_its_leader_only(
+    run_dir: Path, options: list[str], exit_status: int
+) -> None:
+    (run_dir / "request.json").write_text(json.dumps(a_request_document(grace_s=60)))
+    wrapper = start(run_dir, sys.executable, "-c", TELLING, options=options)
+    wait_for_text(run_dir / "stdout.log", "ready")
+    wrapper.terminate()
+    wrapper.communicate()
+
+    assert last_word(run_dir)["exit_status"] == exit_status
 
 
 def test_a_signal_to_the_wrapper_is_a_stop_with_the_requests_grace(run_dir: Path) -> None:
@@ -121,7 +158,7 @@ def test_a_leftover_that_hides_its_environment_is_ended(run_dir: Path) -> None:
     script = "(setsid env -i sleep 600 & echo $! > left.pid); exit 4"
     start(run_dir, "bash", "-c", script).communicate()
 
-    pid = int((run_dir / "left.pid").read_text())
+    pid = int((run_dir / "work/left.pid").read_text())
     assert last_word(run_dir)["exit_status"] == 4
     assert not Path(f"/proc/{pid}").exists()
 
@@ -131,7 +168,7 @@ def test_a_leftover_gets_a_moment_to_leave_by_itself(run_dir: Path) -> None:
     script = f'setsid bash -c "{leftover}" & until [ -e ready ]; do sleep 0.02; done'
     start(run_dir, "bash", "-c", script).communicate()
 
-    assert (run_dir / "flushed").read_text() == "flushed\n"
+    assert (run_dir / "work/flushed").read_text() == "flushed\n"
 
 
 def test_orphans_are_reaped_while_the_command_runs(run_dir: Path) -> None:
@@ -169,7 +206,7 @@ def test_the_last_word_waits_for_a_disk_that_refuses_it(run_dir: Path) -> None:
 
 
 def test_the_last_word_needs_no_room_on_a_full_disk(run_dir: Path) -> None:
-    wrapper = start(run_dir, "bash", "-c", "echo ready; until [ -e go ]; do sleep 0.02; done")
+    wrapper = start(run_dir, "bash", "-c", "echo ready; until [ -e ../go ]; do sleep 0.02; done")
     wait_for_text(run_dir / "stdout.log", "ready")
     reserve = run_dir / "claim" / "exit.reserve"
     kept = reserve.stat()

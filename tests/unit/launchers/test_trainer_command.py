@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.domain.cluster import DeviceKind
-from reconciler.launchers.trainer_command import command, environment
+from reconciler.launchers.trainer_command import command, environment, tells_leader_only
 from tests.contract.runs import a_launch
 
 RUN_DIR = Path("/runs/t/j/a1")
@@ -26,6 +26,11 @@ def test_a_bash_script_runs_with_pipefail(shell: str) -> None:
     argv = command(a_launch(shell, "-c", "a | b", "name"), RUN_DIR, "python")
 
     assert argv == (shell, "-o", "pipefail", "-c", "a | b", "name")
+
+
+def test_only_the_trainer_tells_its_own_processes() -> None:
+    assert tells_leader_only(a_launch())
+    assert not tells_leader_only(a_launch("bash", "-c", "a | b"))
 
 
 def test_gpus_are_named_by_uuid() -> None:
