@@ -65,7 +65,7 @@ class Wishes:
         contender = Contender(
             spec=spec,
             shape=self.shapes.of(spec.gpus),
-            key=self._key(standing, spec, left.p50),
+            key=self._key(standing, spec, left),
             left=left,
             not_before=why_not.until or now if why_not is not None else now,
             can_start=why_not is None,
@@ -75,6 +75,22 @@ class Wishes:
             return contender
         return replace(contender, hold=self._hold(status, contender, holders))
 
+    def pending_job(self, standing: Standing) -> PendingJob | None:
+        """Return a job as the ranking sees it; None without a valid spec or a status."""
+        status, spec = standing.status, standing.spec
+        if status is None or spec is None or status.summary is None:
+            return None
+        if standing.live is not None:
+            left = self._left(standing, standing.live)
+        else:
+            left = remaining.of_pending(status, spec, self._whole(spec))
+        return PendingJob(
+            spec=spec,
+            submitted_at=status.summary.submitted_at,
+            remaining_s=left.p50,
+            remaining_p90_s=left.p90,
+        )
+
     def returning(self, holder: Holder, standing: Standing, gone_at: Instant) -> Contender:
         """Return a job that is leaving its devices, as a contender for the next ones."""
         spec = standing.spec
@@ -83,7 +99,7 @@ class Wishes:
         return Contender(
             spec=spec,
             shape=self.shapes.of(spec.gpus),
-            key=self._key(standing, spec, left.p50),
+            key=self._key(standing, spec, left),
             left=left,
             not_before=Instant(max(gone_at, self.snapshot.now + 1)),
             can_start=False,
@@ -104,7 +120,7 @@ class Wishes:
         return Contender(
             spec=spec,
             shape=self.shapes.of(spec.gpus),
-            key=self._key(standing, spec, left.p50),
+            key=self._key(standing, spec, left),
             left=left,
             not_before=max(next_cycle, after.retry_at or next_cycle),
             can_start=False,
@@ -149,13 +165,13 @@ class Wishes:
         restart_s = self.snapshot.policy.preemption.restart_s
         return Seconds(max(min(attempt.grace_s, restart_s), 1))
 
-    def _key(self, standing: Standing, spec: JobSpec, left_s: Seconds) -> RankKey:
+    def _key(self, standing: Standing, spec: JobSpec, left: Span) -> RankKey:
         summary = standing.status.summary if standing.status is not None else None
         job = PendingJob(
             spec=spec,
             submitted_at=self.snapshot.now if summary is None else summary.submitted_at,
-            remaining_s=left_s,
-            remaining_p90_s=left_s,
+            remaining_s=left.p50,
+            remaining_p90_s=left.p90,
         )
         return rank_key(
             job, now=self.snapshot.now, policy=self.snapshot.policy, teams=self.snapshot.teams
@@ -184,7 +200,7 @@ class Wishes:
         at_stake_s = max(now - kept_until, 0) + rules.restart_s
         return Victim(
             spec=spec,
-            key=self._key(standing, spec, left.p50),
+            key=self._key(standing, spec, left),
             cost=at_stake_s * attempt.gpus,
             leaves_in_s=self._leaves_in(attempt),
         )

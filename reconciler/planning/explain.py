@@ -3,9 +3,57 @@
 Words for people, made from the snapshot and the plan alone; nothing here decides anything.
 """
 
-from reconciler.domain.plan import Decision, Verb
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reconciler.domain.attempt import Attempt
+from reconciler.domain.job import JobSpec
+from reconciler.domain.plan import Decision, Expectation, Plan, Verb
 from reconciler.domain.reason import Reason
-from reconciler.domain.units import JobId
+from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.status import JobPhase, JobStatus
+from reconciler.domain.units import Instant, JobId, TeamName
+from reconciler.errors import NotFoundError
+from reconciler.planning.board import Board, Booking
+from reconciler.planning.contenders import Wishes
+from reconciler.planning.eligibility import gpus, words
+from reconciler.planning.memo import Shapes
+from reconciler.planning.placement import fits
+from reconciler.planning.priority import ScoreParts, rank_instant, score, weights_of
+from reconciler.planning.quota import ALL_TYPES
+from reconciler.planning.settle import refusal
+from reconciler.planning.standing import Standing, standing, standings
+from reconciler.planning.topology import bits_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing a job needs before it can start."""
+
+    name: str
+    is_met: bool
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Everything ``headway why`` says about one job."""
+
+    job: JobId
+    phase: JobPhase | None
+    """As recorded; None for a job without a status."""
+    headline: str
+    reason: Reason
+    detail: str
+    checks: tuple[Check, ...]
+    ahead: tuple[JobId, ...]
+    """Jobs ranked before this one, first in rank first; empty for a job that is not ranked."""
+    rank: int | None
+    ranked: int
+    """How many jobs are ranked in all."""
+    expected: Expectation | None
+    score: ScoreParts | None
+    """What each factor adds to its score; None without a spec or a status."""
 
 
 def headline(decision: Decision) -> str:
@@ -26,3 +74,162 @@ def headline(decision: Decision) -> str:
 def _short(job: JobId, beside: JobId) -> str:
     team, name = job.split("/")
     return name if team == beside.split("/")[0] else job
+
+
+def explain(snapshot: Snapshot, plan: Plan, job: JobId) -> Explanation:
+    """Return why ``plan`` decided as it did about ``job``.
+
+    Raises ``NotFoundError`` for a job that is neither on main nor has a status.
+    """
+    decision = plan.decisions.get(job)
+    if decision is None:
+        raise NotFoundError(
+            f"no job {job}: it is not on main at {snapshot.desired.commit[:12]} and has no"
+            " status; `headway queue` lists the jobs there are"
+        )
+    shapes = Shapes(snapshot.cluster, None)
+    here = standing(snapshot, job)
+    ranks = {d.job: d.rank for d in plan.decisions.values() if d.rank is not None}
+    ahead = [d for d in sorted(ranks, key=lambda d: ranks[d]) if ranks[d] < ranks.get(job, 0)]
+    return Explanation(
+        job=job,
+        phase=here.recorded.phase if here.recorded is not None else None,
+        headline=headline(decision),
+        reason=decision.reason,
+        detail=decision.detail,
+        checks=tuple(_Checks(snapshot, plan, here, shapes).all()),
+        ahead=tuple(ahead),
+        rank=decision.rank,
+        ranked=len(ranks),
+        expected=plan.forecast.get(job),
+        score=_score(snapshot, here, shapes),
+    )
+
+
+def _score(snapshot: Snapshot, here: Standing, shapes: Shapes) -> ScoreParts | None:
+    pending = Wishes(snapshot, shapes).pending_job(here)
+    if pending is None:
+        return None
+    return score(
+        pending,
+        now=rank_instant(snapshot.now, snapshot.policy),
+        weights=weights_of(pending, snapshot.policy, snapshot.teams),
+        heat=snapshot.policy.model_heat,
+    )
+
+
+class _Checks:
+    """The checks of one job, in the order in which the planner asks them."""
+
+    def __init__(self, snapshot: Snapshot, plan: Plan, here: Standing, shapes: Shapes) -> None:
+        self._snapshot = snapshot
+        self._plan = plan
+        self._here = here
+        self._shapes = shapes
+
+    def all(self) -> Iterator[Check]:
+        here = self._here
+        yield self._document()
+        if here.spec is None or here.status is None or here.is_finished:
+            return
+        if here.live is not None:
+            yield self._runs(here.live)
+            return
+        yield from self._dependencies(here.spec)
+        yield self._tries(here.status)
+        yield self._nodes(here.spec)
+        yield self._quota(here.spec)
+        yield self._gpus(here.spec)
+
+    def _document(self) -> Check:
+        wanted = self._here.wanted
+        if wanted is None:
+            return Check(name="document", is_met=False, words="its file is not on main")
+        if wanted.problems:
+            return Check(name="document", is_met=False, words=refusal(wanted))
+        if wanted.spec is not None and wanted.spec.suspend:
+            return Check(name="document", is_met=False, words="it says suspend: true")
+        return Check(name="document", is_met=True, words="it is valid")
+
+    def _runs(self, live: Attempt) -> Check:
+        places = ", ".join(share.node for share in live.allocation.shares)
+        said = f"attempt {live.number} is {live.phase.value} on {places}"
+        return Check(name="attempt", is_met=True, words=said)
+
+    def _dependencies(self, spec: JobSpec) -> Iterator[Check]:
+        if not spec.after:
+            return
+        jobs = standings(self._snapshot)
+        for job in spec.after:
+            other = jobs.get(job)
+            if other is None:
+                yield Check(name="after", is_met=False, words=f"{job} does not exist")
+                continue
+            phase = other.status.phase if other.status is not None else JobPhase.INVALID
+            done = phase is JobPhase.SUCCEEDED
+            yield Check(name="after", is_met=done, words=f"{job} is {phase.value}")
+
+    def _tries(self, status: JobStatus) -> Check:
+        retry = self._snapshot.policy.retry
+        waits = status.retry_at is not None and status.retry_at > self._snapshot.now
+        said = f"{status.tries_used} of {retry.max_tries} tries used, {status.lost} lost"
+        return Check(name="tries", is_met=not waits and status.lost <= retry.max_lost, words=said)
+
+    def _nodes(self, spec: JobSpec) -> Check:
+        where, shape = self._shapes.where, self._shapes.of(spec.gpus)
+        if not self._shapes.can_ever_fit(spec.gpus):
+            said = f"the cluster has no place for {words(spec.gpus)}"
+            return Check(name="cluster", is_met=False, words=said)
+        ready = fits(shape, where.ready, where)
+        said = "ready nodes have" if ready else "only nodes that are not ready have"
+        return Check(name="cluster", is_met=ready, words=f"{said} {words(spec.gpus)}")
+
+    def _quota(self, spec: JobSpec) -> Check:
+        team = self._snapshot.teams.get(spec.team)
+        quota = team.quota_gpus if team is not None else {}
+        if not quota:
+            return Check(name="quota", is_met=True, words=f"team {spec.team} has no quota")
+        use, now = self._board().use, self._snapshot.now
+        parts = []
+        for name in sorted(quota):
+            kind = "GPUs" if name == ALL_TYPES else name
+            parts.append(f"{use.held(spec.team, name, now)} of {quota[name]} {kind}")
+        allowed = use.allowed(spec.team, spec.gpus.count, now, Instant(now + 1))
+        where, shape = self._shapes.where, self._shapes.of(spec.gpus)
+        said = f"team {spec.team} holds {', '.join(parts)}; this asks for {spec.gpus.count}"
+        return Check(name="quota", is_met=fits(shape, where.ready & allowed, where), words=said)
+
+    def _gpus(self, spec: JobSpec) -> Check:
+        where, shape = self._shapes.where, self._shapes.of(spec.gpus)
+        free = self._board().timeline.free_at(self._snapshot.now)
+        wanted = 0
+        for _, fitting in shape.per_type:
+            wanted |= fitting
+        most = max(((free & wanted & node.all).bit_count() for node in where.nodes), default=0)
+        said = (
+            f"needs {words(spec.gpus)}; {gpus((free & wanted).bit_count())} of the kind"
+            f" {'is' if (free & wanted).bit_count() == 1 else 'are'} free, at most {most} on a node"
+        )
+        return Check(name="gpus", is_met=fits(shape, free, where), words=said)
+
+    def _board(self) -> Board:
+        """Return what is held at this instant by others: attempts, and holds of other jobs."""
+        snapshot, where = self._snapshot, self._shapes.where
+        board = Board(snapshot.now, where, snapshot.teams)
+        for job, status in sorted(snapshot.statuses.items()):
+            live = status.live_attempt
+            held = [live.allocation] if live is not None else []
+            held += [hold.devices for hold in status.holds if job != self._here.id]
+            devices = 0
+            for allocation in held:
+                devices |= bits_of(allocation, where)
+            board.book(
+                Booking(
+                    job=job,
+                    team=TeamName(job.split("/")[0]),
+                    devices=devices,
+                    start=snapshot.now,
+                    end=Instant(snapshot.now + 1),
+                )
+            )
+        return board

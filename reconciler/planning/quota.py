@@ -47,6 +47,14 @@ class TeamUse:
             if gpus:
                 self._uses[team].append(Use(job=job, start=start, end=end, type=name, gpus=gpus))
 
+    def held(self, team: TeamName, device_type: str, at: Instant) -> int:
+        """Return how many GPUs of a type (``*``: of all) the team holds at ``at``."""
+        return sum(
+            use.gpus
+            for use in self._uses.get(team, ())
+            if use.start <= at < use.end and device_type in (ALL_TYPES, use.type)
+        )
+
     def allowed(
         self,
         team: TeamName,
