@@ -247,6 +247,7 @@ def _write_exit(run: Run) -> None:
             try:
                 with reserve.open("r+b") as file:
                     file.write(content)
+                    file.truncate()
                     file.flush()
                     os.fsync(file.fileno())
                 reserve.replace(path)
