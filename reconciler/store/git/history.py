@@ -93,9 +93,9 @@ def first_parents_reach(repo: Path, older: CommitId, newer: CommitId) -> bool:
     if older == newer:
         return True
     listed = git(
-        repo, "rev-list", "--first-parent", "--boundary", f"{full_id(older)}..{full_id(newer)}"
+        repo, "rev-list", "--first-parent", "--parents", f"{full_id(older)}..{full_id(newer)}"
     ).text.splitlines()
-    return f"-{older}" in listed
+    return bool(listed) and listed[-1].split()[1:2] == [older]
 
 
 def landed(
