@@ -163,14 +163,14 @@ class Fleet:
 
     def start(self, name: str = "r1", *words: str) -> "subprocess.Popen[str]":
         """Start ``headway reconcile --loop`` in a process of its own."""
-        log = (self.folder / f"{name}.log").open("a", encoding="utf-8")
-        return subprocess.Popen(
-            [sys.executable, "-m", "reconciler.cli.boundary", "reconcile", "--loop",
-             "--repo", self.remote.url, "--state", str(self.folder / name),
-             "--runs", str(self.folder / "runs"), *words],
-            cwd=ROOT, stdout=log, stderr=log, text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        with (self.folder / f"{name}.log").open("a", encoding="utf-8") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "reconciler.cli.boundary", "reconcile", "--loop",
+                 "--repo", self.remote.url, "--state", str(self.folder / name),
+                 "--runs", str(self.folder / "runs"), *words],
+                cwd=ROOT, stdout=log, stderr=log, text=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )  # fmt: skip
 
     def said(self, name: str = "r1") -> str:
         """Return what a started reconciler wrote to its log."""

@@ -17,7 +17,7 @@ from reconciler.engine.requests import Place, launch_request, run_ref
 from reconciler.errors import LauncherError
 from reconciler.ports import Tree
 from reconciler.specs.cache import SpecCache
-from reconciler.specs.reading import read_specs
+from reconciler.specs.reading import SpecReading, read_specs
 
 Pinned = tuple[JobSpec, Mapping[str, Any]]
 
@@ -26,9 +26,15 @@ class Launches:
     """Makes launch requests; composes each pinned document once."""
 
     def __init__(
-        self, tree: Callable[[CommitId], Tree], *, cache: SpecCache | None, place: Place
+        self,
+        tree: Callable[[CommitId], Tree],
+        *,
+        known: Callable[[CommitId], SpecReading | None],
+        cache: SpecCache | None,
+        place: Place,
     ) -> None:
         self._tree = tree
+        self._known = known
         self._cache = cache
         self._place = place
         self._pinned: dict[tuple[JobId, CommitId], Pinned] = {}
@@ -61,8 +67,10 @@ class Launches:
         key = (job, attempt.commit)
         if key not in self._pinned:
             path = f"jobs/{job}.yaml"
-            tree = self._tree(attempt.commit)
-            entry = read_specs(tree, cache=self._cache, paths=(path,)).entries.get(job)
+            reading = self._known(attempt.commit)
+            if reading is None:
+                reading = read_specs(self._tree(attempt.commit), cache=self._cache, paths=(path,))
+            entry = reading.entries.get(job)
             if entry is None or entry.spec is None or entry.document is None:
                 raise LauncherError(
                     f"{attempt.id}: {path} at {attempt.commit} is no valid job any more",

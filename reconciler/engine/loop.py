@@ -27,7 +27,7 @@ from reconciler.ports import World
 
 FIRST_WAIT_S = 0.2
 LONGEST_WAIT_S = 10.0
-ONCE_TRIES = 8
+ONCE_TRIES = 5
 """Lost push races and silent remotes after which ``--once`` gives up."""
 
 
@@ -101,7 +101,7 @@ class Loop:
                 self._wait_for_news()
 
     def run_once(self) -> CycleReport:
-        """Finish one cycle.  Raises what kept it from finishing, after eight tries."""
+        """Finish one cycle.  Raises what kept it from finishing, after five tries."""
         while True:
             try:
                 report = self._cycle()

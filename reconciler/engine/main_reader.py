@@ -87,6 +87,10 @@ class MainReader:
             allowed_prune=allowed,
         )
 
+    def known(self, commit: CommitId) -> SpecReading | None:
+        """Return the reading of a commit that was read already; None where it was not."""
+        return self._readings.get(commit)
+
     def _admins(self, cursor: CommitId) -> Callable[[str], bool]:
         """Return who counts as an admin: by the conf acted on before, not the one to judge."""
 

@@ -148,7 +148,7 @@ class _Service:
             main=self._main,
             statuses=self._statuses,
             assembler=Assembler(source, self._cache),
-            launches=Launches(source.tree, cache=self._cache, place=place),
+            launches=Launches(source.tree, known=self._main.known, cache=self._cache, place=place),
             launcher=launcher(self._platform.launcher.kind, Path(place.runs_dir)),
             machine=Machine(NvmlSource(), log),
             notifier=notifier,
