@@ -3,13 +3,9 @@ one policy and one launcher, and every team, budget and sink.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from reconciler.domain.cluster import Cluster
-from reconciler.domain.policy import Policy
 from reconciler.domain.problem import SpecProblem
-from reconciler.domain.units import TeamName
 from reconciler.specs.bounded import BoundedComposer
 from reconciler.specs.codes import Code
 from reconciler.specs.composed import ComposeError
@@ -18,39 +14,9 @@ from reconciler.specs.group_files import HEADWAY, GroupFiles
 from reconciler.specs.names import nearest
 from reconciler.specs.origins import COMMAND_LINE, Origins
 from reconciler.specs.pipeline import without_nulls
-from reconciler.specs.platform import (
-    LauncherSettings,
-    Platform,
-    build_budget,
-    build_cluster,
-    build_policy,
-    build_sink,
-    build_team,
-)
+from reconciler.specs.platform import PlatformDocuments
 from reconciler.specs.platform_documents import platform_findings
 from reconciler.specs.yaml_text import Text
-
-NO_PLATFORM = Platform(
-    cluster=Cluster(id="", nodes=()),
-    discovers_devices=False,
-    teams={},
-    policy=Policy(),
-    launcher=LauncherSettings(kind="", runs_dir=""),
-)
-"""Stands in where ``conf/`` has problems, which say so; nothing is acted on by it."""
-
-
-@dataclass(slots=True)
-class PlatformDocuments:
-    """The composed, valid documents a platform is built from; plain values that can be stored."""
-
-    headway: Mapping[str, Any] | None = None
-    teams: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    budgets: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    sinks: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    sample_clusters: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    unusable_teams: list[str] = field(default_factory=list)
-    problems: list[SpecProblem] = field(default_factory=list)
 
 
 def read_platform(
@@ -58,7 +24,7 @@ def read_platform(
 ) -> PlatformDocuments:
     """Return the platform's documents; ``cluster`` picks another option of ``conf/cluster/``."""
     found = PlatformDocuments(problems=groups.problems())
-    if HEADWAY not in groups.oids:
+    if HEADWAY not in groups.conf.oids:
         found.problems.append(
             SpecProblem(
                 file=f"conf/{HEADWAY}",
@@ -93,7 +59,7 @@ def read_platform(
 def _files_in(folder: str, groups: GroupFiles) -> list[tuple[str, Text]]:
     return [
         (name.removeprefix(f"{folder}/").removesuffix(".yaml"), groups.text(name))
-        for name in groups.oids
+        for name in groups.conf.oids
         if name.startswith(f"{folder}/") and name.count("/") == 1
     ]
 
@@ -127,7 +93,7 @@ def _composed(
         for name, package in composed.sections
     ]
     document = without_nulls(composed.document)
-    found = _problems_of("headway", document, Origins(headway, texts))
+    found = _problems_of("headway", document, Origins(headway, lambda: texts))
     problems += found
     return None if found else document
 
@@ -150,7 +116,7 @@ def _add_sample_clusters(
         wanted = team.get("sample_cluster")
         if wanted is None or wanted in found.sample_clusters:
             continue
-        if f"cluster/{wanted}.yaml" not in groups.oids:
+        if f"cluster/{wanted}.yaml" not in groups.conf.oids:
             options = [other for other, _ in _files_in("cluster", groups)]
             close = nearest(wanted, options)
             found.problems.append(
@@ -165,25 +131,3 @@ def _add_sample_clusters(
         document = _composed(headway, groups, composer, (f"cluster={wanted}",), found.problems)
         if document is not None:
             found.sample_clusters[wanted] = document["cluster"]
-
-
-def build_platform(found: PlatformDocuments) -> Platform:
-    """Return the platform, :data:`NO_PLATFORM` where ``headway.yaml`` gave none."""
-    if found.headway is None:
-        return NO_PLATFORM
-    clusters = {name: build_cluster(row) for name, row in sorted(found.sample_clusters.items())}
-    return Platform(
-        cluster=build_cluster(found.headway["cluster"]),
-        discovers_devices=found.headway["cluster"].get("discover", False),
-        teams={TeamName(name): build_team(name, row) for name, row in sorted(found.teams.items())},
-        policy=build_policy(found.headway["policy"]),
-        launcher=LauncherSettings(**found.headway["launcher"]),
-        budgets={name: build_budget(name, row) for name, row in sorted(found.budgets.items())},
-        sinks={name: build_sink(name, row) for name, row in sorted(found.sinks.items())},
-        unusable_teams=frozenset(found.unusable_teams),
-        sample_clusters={
-            TeamName(name): clusters[row["sample_cluster"]]
-            for name, row in sorted(found.teams.items())
-            if row.get("sample_cluster") in clusters
-        },
-    )

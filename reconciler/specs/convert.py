@@ -20,8 +20,8 @@ from reconciler.domain.job import (
     WorkloadFacts,
 )
 from reconciler.domain.units import Digest, JobId, JobName, Seconds, TeamName
+from reconciler.specs.contract_files import default_of
 from reconciler.specs.durations import parse_duration, parse_instant, parse_memory
-from reconciler.specs.train_section import default_of
 
 PRIORITIES = {
     "highest": PriorityClass.P0,

@@ -13,10 +13,9 @@ from pydantic_core import PydanticCustomError
 
 from reconciler.specs.codes import Code
 from reconciler.specs.durations import parse_duration, parse_instant, parse_memory
+from reconciler.specs.findings import GOT
 
 _NAME = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-GOT = "{got}"
-"""Stands in messages for the value as the file has it."""
 
 
 def refuse(code: Code, message: str, hint: str = "") -> PydanticCustomError:

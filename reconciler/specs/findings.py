@@ -5,12 +5,15 @@ from typing import TypeAlias
 
 from reconciler.specs.codes import Code
 
+GOT = "{got}"
+"""Stands in messages for the value as the file has it."""
+
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``{got}`` in ``message`` becomes the value as the file has it."""
+    """What is wrong, at which key.  The message may hold :data:`GOT`."""
 
     path: KeyPath
     code: Code

@@ -5,15 +5,15 @@ job's side starts with ``# @package train`` (or the section it fills).
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 from reconciler.domain.problem import SpecProblem
 from reconciler.ports import Tree
 from reconciler.specs.codes import Code
 from reconciler.specs.composed import GroupFile
+from reconciler.specs.conf_files import ConfFiles
 from reconciler.specs.defaults import defaults_problems
 from reconciler.specs.fields import ANYTHING, Shape
 from reconciler.specs.shape import base_document, document_shape
@@ -33,22 +33,15 @@ class GroupFiles:
     """The files under ``conf/`` of one tree, parsed on first use."""
 
     tree: Tree
-    oids: dict[str, str]
-    """Path relative to conf/ to blob."""
+    conf: ConfFiles
     _texts: dict[str, Text] = field(default_factory=dict)
     _packages: dict[str, str | None] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, tree: Tree, paths: Iterable[str]) -> "GroupFiles":
-        """Return the files at ``paths``, which start with ``conf/``."""
-        entries = tree.entries
-        return cls(tree, {path.removeprefix("conf/"): entries[path].oid for path in paths})
 
     def text(self, name: str) -> Text:
         """Return one file, read; all are read together at the first call."""
         if not self._texts:
-            blobs = self.tree.read(self.oids.values())
-            for each, oid in self.oids.items():
+            blobs = self.tree.read(self.conf.oids.values())
+            for each, oid in self.conf.oids.items():
                 self._read(each, blobs[oid])
         return self._texts[name]
 
@@ -68,26 +61,22 @@ class GroupFiles:
 
     def for_jobs(self) -> dict[str, GroupFile]:
         """Return the groups that documents may pick from."""
-        return {name: self._mounted(name) for name in self.oids if not is_platform_file(name)}
+        return {name: self._mounted(name) for name in self.conf.oids if not is_platform_file(name)}
 
     def for_platform(self) -> dict[str, GroupFile]:
         """Return the groups ``headway.yaml`` picks from."""
-        return {name: self._mounted(name) for name in self.oids if name.partition("/")[0] in PICKED}
+        return {
+            name: self._mounted(name) for name in self.conf.oids if name.partition("/")[0] in PICKED
+        }
 
     def _mounted(self, name: str) -> GroupFile:
         text = self.text(name)
         value: Mapping[str, Any] | None = None if text.problems else text.value
         return GroupFile(value, self._packages[name])
 
-    def listing(self, folder: str) -> str:
-        """Return a digest of the names in ``folder`` (relative to conf/)."""
-        prefix = f"{folder}/" if folder else ""
-        names = {name[len(prefix) :].split("/")[0] for name in self.oids if name.startswith(prefix)}
-        return sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]
-
     def problems(self) -> list[SpecProblem]:
         """Return the problems of every file under ``conf/``."""
-        return [problem for name in self.oids for problem in self.text(name).problems]
+        return [problem for name in self.conf.oids for problem in self.text(name).problems]
 
 
 def is_platform_file(name: str) -> bool:

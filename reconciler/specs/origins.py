@@ -5,29 +5,31 @@ merged to the first; then the nearest section above.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reconciler.domain.problem import Severity, SpecProblem
 from reconciler.specs.codes import Code
-from reconciler.specs.documents import GOT
-from reconciler.specs.findings import Finding, KeyPath, dotted
+from reconciler.specs.findings import GOT, Finding, KeyPath, dotted
 from reconciler.specs.yaml_text import Place, Text
 
 COMMAND_LINE = "command line"
 
 
 class Origins:
-    """Where the keys of one composed document come from."""
+    """Where the keys of one composed document come from.
+
+    ``groups`` gives the group files that were merged, in order, when one is first needed.
+    """
 
     def __init__(
         self,
         document: Text,
-        groups: Sequence[tuple[Text, KeyPath]] = (),
+        groups: Callable[[], Sequence[tuple[Text, KeyPath]]] = tuple,
         touched: Sequence[str] = (),
     ) -> None:
         self._document = document
-        self._groups = tuple(groups)
+        self._groups = groups
         self._touched = tuple(touched)
 
     def problem(self, finding: Finding, composed: Mapping[str, Any]) -> SpecProblem:
@@ -53,12 +55,13 @@ class Origins:
         return self.problem(Finding(path, code, message, hint, on_key=True), {})
 
     def _find(self, path: KeyPath, on_key: bool) -> tuple[str, Place | None, str | None]:
+        files = [(self._document, ()), *reversed(self._groups())]
         for length in range(len(path), 0, -1):
             part = path[:length]
             exact = length == len(path)
             if self._is_touched(part):
                 return COMMAND_LINE, None, None
-            for text, package in ((self._document, ()), *reversed(self._groups)):
+            for text, package in files:
                 if part[: len(package)] != package:
                     continue
                 inner = part[len(package) :]

@@ -13,9 +13,9 @@ from reconciler.domain.problem import SpecProblem
 from reconciler.domain.units import JobId
 from reconciler.ports import TreeEntry
 from reconciler.specs.codes import Code
-from reconciler.specs.yaml_text import MAX_BYTES, too_large
 
 PLAIN_FILE = "100644"
+MAX_BYTES = 64 * 1024
 
 _JOB = re.compile(
     r"jobs/([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)\.yaml\Z"
@@ -89,6 +89,16 @@ def _is_readable(path: str, entry: TreeEntry, found: SpecPaths) -> bool:
         found.problems.append(too_large(path, entry.size))
         return False
     return True
+
+
+def too_large(file: str, size: int) -> SpecProblem:
+    """Return the problem of a file over the limit, known before it is read."""
+    return SpecProblem(
+        file=file,
+        code=Code.TOO_LARGE,
+        message=f"the file has {size} bytes, at most {MAX_BYTES} are read",
+        hint="a spec names data, it does not hold them",
+    )
 
 
 def _bad_path(path: str) -> SpecProblem:

@@ -8,8 +8,8 @@ holds it equal to the full one.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from reconciler.domain.problem import SpecProblem
 from reconciler.specs.bounded import BoundedComposer
@@ -55,14 +55,38 @@ def _any_kind_shape() -> Shape:
     return Shape(keys={**reservation.keys, **job.keys})
 
 
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A base with the groups of a defaults list over it."""
+
+    composed: Composed
+    is_plain: bool
+    """No group of it is interpolated: a document can be laid over it key by key."""
+
+
+class Prefixes(Protocol):
+    """Where composed prefixes are kept between runs."""
+
+    def get(self, key: str) -> Prefix | None:
+        """Return the prefix kept under ``key``, if all it rests on is unchanged."""
+        ...
+
+    def put(self, key: str, prefix: Prefix) -> None:
+        """Keep a prefix."""
+        ...
+
+
 class Pipeline:
     """Judges the documents of one tree."""
 
-    def __init__(self, groups: GroupFiles, composer: BoundedComposer) -> None:
+    def __init__(
+        self, groups: GroupFiles, composer: BoundedComposer, kept: Prefixes | None = None
+    ) -> None:
         self._groups = groups
         self._composer = composer
+        self._kept = kept
         self._shape = _any_kind_shape()
-        self._prefixes: dict[tuple[str, str], Composed | ComposeError] = {}
+        self._prefixes: dict[str, Prefix | ComposeError] = {}
 
     def judge(self, path: str, data: bytes, overrides: Sequence[str] = ()) -> Judged:
         """Return the document of one blob, or its problems."""
@@ -86,7 +110,7 @@ class Pipeline:
             judged.is_lasting = error.code is not Code.UNBOUNDED
             return judged
         judged.loaded, judged.listed = composed.loaded, composed.listed
-        judged.origins = Origins(text, self._group_texts(composed), composed.touched)
+        judged.origins = Origins(text, lambda: self._group_texts(composed), composed.touched)
         judged.document = document = without_nulls(composed.document)
         judged.problems += _shape_problems(judged, document, text)
         return judged
@@ -96,32 +120,32 @@ class Pipeline:
         defaults = body.get("defaults", ["_self_"])
         if not overrides and text.is_plain and ends_with_self(defaults):
             prefix = self._prefix(kind, defaults)
-            if self._is_plain(prefix):
+            if prefix.is_plain:
                 own = {key: value for key, value in body.items() if key != "defaults"}
-                return Composed(
-                    laid_over(prefix.document, own),
-                    prefix.sections,
-                    loaded=prefix.loaded,
-                    listed=prefix.listed,
-                )
+                return replace(prefix.composed, document=laid_over(prefix.composed.document, own))
         return self._composer.compose("jobs", base_document(kind), body, overrides)
 
-    def _prefix(self, kind: str, defaults: Sequence[Any]) -> Composed:
+    def _prefix(self, kind: str, defaults: Sequence[Any]) -> Prefix:
         """Return the base with the groups of a defaults list over it, composed once."""
-        key = (kind, json.dumps(defaults))
-        if key not in self._prefixes:
-            body = {"defaults": list(defaults)}
-            try:
-                self._prefixes[key] = self._composer.compose("jobs", base_document(kind), body)
-            except ComposeError as error:
-                self._prefixes[key] = error
-        found = self._prefixes[key]
+        key = json.dumps([kind, defaults])
+        found = self._prefixes.get(key) or (self._kept and self._kept.get(key))
+        if not found:
+            found = self._new_prefix(kind, defaults)
+            if self._kept is not None and isinstance(found, Prefix):
+                self._kept.put(key, found)
+        self._prefixes[key] = found
         if isinstance(found, ComposeError):
             raise found
         return found
 
-    def _is_plain(self, prefix: Composed) -> bool:
-        return all(self._groups.text(name).is_plain for name in prefix.loaded)
+    def _new_prefix(self, kind: str, defaults: Sequence[Any]) -> Prefix | ComposeError:
+        body = {"defaults": list(defaults)}
+        try:
+            composed = self._composer.compose("jobs", base_document(kind), body)
+        except ComposeError as error:
+            return error
+        is_plain = all(self._groups.text(name).is_plain for name in composed.loaded)
+        return Prefix(composed, is_plain)
 
     def _group_texts(self, composed: Composed) -> list[tuple[Text, KeyPath]]:
         return [

@@ -18,6 +18,7 @@ from reconciler.domain.policy import (
     RetryPolicy,
     ScoreWeights,
 )
+from reconciler.domain.problem import SpecProblem
 from reconciler.domain.team import Member, Team
 from reconciler.domain.units import DeviceId, NodeName, TeamName
 from reconciler.specs.durations import parse_duration, parse_memory
@@ -80,6 +81,29 @@ class Platform:
     def cluster_of(self, team: TeamName) -> Cluster:
         """Return the cluster a team's jobs are judged against."""
         return self.sample_clusters.get(team, self.cluster)
+
+
+NO_PLATFORM = Platform(
+    cluster=Cluster(id="", nodes=()),
+    discovers_devices=False,
+    teams={},
+    policy=Policy(),
+    launcher=LauncherSettings(kind="", runs_dir=""),
+)
+"""Stands in where ``conf/`` has problems, which say so; nothing is acted on by it."""
+
+
+@dataclass(slots=True)
+class PlatformDocuments:
+    """The composed, valid documents a platform is built from; plain values that can be stored."""
+
+    headway: Mapping[str, Any] | None = None
+    teams: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    budgets: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    sinks: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    sample_clusters: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    unusable_teams: list[str] = field(default_factory=list)
+    problems: list[SpecProblem] = field(default_factory=list)
 
 
 def build_cluster(document: Mapping[str, Any]) -> Cluster:
@@ -221,4 +245,26 @@ def build_sink(name: str, document: Mapping[str, Any]) -> Sink:
         path=document.get("path"),
         url=document.get("url"),
         secret_env=document.get("secret_env"),
+    )
+
+
+def build_platform(found: PlatformDocuments) -> Platform:
+    """Return the platform, :data:`NO_PLATFORM` where ``headway.yaml`` gave none."""
+    if found.headway is None:
+        return NO_PLATFORM
+    clusters = {name: build_cluster(row) for name, row in sorted(found.sample_clusters.items())}
+    return Platform(
+        cluster=build_cluster(found.headway["cluster"]),
+        discovers_devices=found.headway["cluster"].get("discover", False),
+        teams={TeamName(name): build_team(name, row) for name, row in sorted(found.teams.items())},
+        policy=build_policy(found.headway["policy"]),
+        launcher=LauncherSettings(**found.headway["launcher"]),
+        budgets={name: build_budget(name, row) for name, row in sorted(found.budgets.items())},
+        sinks={name: build_sink(name, row) for name, row in sorted(found.sinks.items())},
+        unusable_teams=frozenset(found.unusable_teams),
+        sample_clusters={
+            TeamName(name): clusters[row["sample_cluster"]]
+            for name, row in sorted(found.teams.items())
+            if row.get("sample_cluster") in clusters
+        },
     )

@@ -8,11 +8,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from reconciler.specs.codes import Code
-from reconciler.specs.documents import GOT, Job, ReservationDocument
+from reconciler.specs.contract_files import train_schema
+from reconciler.specs.documents import Job, ReservationDocument
 from reconciler.specs.fields import Shape, nulls_of, shape_of
-from reconciler.specs.findings import Finding, KeyPath, dotted
+from reconciler.specs.findings import GOT, Finding, KeyPath, dotted
 from reconciler.specs.names import advice_for_key, nearest
-from reconciler.specs.train_section import train_findings, train_schema
+from reconciler.specs.train_section import train_findings
 
 MODELS: dict[str, type[BaseModel]] = {"Job": Job, "Reservation": ReservationDocument}
 

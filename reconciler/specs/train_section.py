@@ -5,18 +5,14 @@ declarations; neither side imports the other.  Keys it does not declare are refu
 headway owns (saving, resuming, folders, seed) and combinations its rules exclude.
 """
 
-import json
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from reconciler.specs.codes import Code
-from reconciler.specs.documents import GOT
-from reconciler.specs.findings import Finding, KeyPath
+from reconciler.specs.contract_files import default_of, train_rules, train_schema
+from reconciler.specs.findings import GOT, Finding, KeyPath
 from reconciler.specs.names import nearest
 
-_CONTRACT = Path(__file__).parent / "contract"
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -31,23 +27,6 @@ _WORDS = {
     "boolean": "true or false",
     "array": "a list",
 }
-
-
-@lru_cache(maxsize=1)
-def train_schema() -> Mapping[str, Any]:
-    """Return the trainer's JSON Schema of the section."""
-    return json.loads((_CONTRACT / "train.schema.json").read_bytes())  # type: ignore[no-any-return]
-
-
-@lru_cache(maxsize=1)
-def train_rules() -> Mapping[str, Any]:
-    """Return the trainer's rules: ``rules``, ``owned``, ``renamed`` and ``absent``."""
-    return json.loads((_CONTRACT / "train.rules.json").read_bytes())  # type: ignore[no-any-return]
-
-
-def default_of(key: str) -> Any:
-    """Return what the trainer takes where a document does not name ``key``; None: nothing."""
-    return train_schema()["properties"].get(key, {}).get("default")
 
 
 def train_findings(train: Mapping[str, Any]) -> Iterator[Finding]:

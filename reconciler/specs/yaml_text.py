@@ -21,10 +21,10 @@ from reconciler.specs.interpolation import (
     interpolation_problem,
     is_interpolated,
 )
+from reconciler.specs.paths import MAX_BYTES, too_large
 from reconciler.specs.scalars import ScalarError, read_plain
 from reconciler.specs.syntax import full_width_problem, syntax_problem
 
-MAX_BYTES = 64 * 1024
 MAX_DEPTH = 24
 MAX_NODES = 5000
 
@@ -123,16 +123,6 @@ def _decode(data: bytes, text: Text) -> str | None:
             )
         )
         return None
-
-
-def too_large(file: str, size: int) -> SpecProblem:
-    """Return the problem of a file over the limit, known before it is read."""
-    return SpecProblem(
-        file=file,
-        code=Code.TOO_LARGE,
-        message=f"the file has {size} bytes, at most {MAX_BYTES} are read",
-        hint="a spec names data, it does not hold them",
-    )
 
 
 def _place(event: Any) -> Place:
