@@ -151,7 +151,13 @@ class LocalLauncher:
             child = subprocess.Popen(
                 [*wrapper, "--", *argv],
                 cwd=Path(str(reconciler.__file__)).parent.parent,
-                env=environment(request, path, os.environ, self._pass_environment),
+                env=environment(
+                    request,
+                    path,
+                    os.environ,
+                    python=sys.executable,
+                    extra=self._pass_environment,
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -34,7 +34,7 @@ class Owner:
     pid: int
     start_ticks: int
     boot_id: str
-    started_at: Instant
+    started_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def observe_run(
     # and a last word that a job forged does not end an attempt whose wrapper lives.
     owner = read_owner(path)
     if is_alive(owner):
-        started_at = owner.started_at if owner is not None else None
+        started_at = _instant(owner.started_at, now) if owner is not None else None
         running = replace(base, state=ObservedState.RUNNING, started_at=started_at)
         return _with_progress(running, path, now)
     return _with_result(_with_progress(_ended(base, path, owner, now), path, now), path)
@@ -102,7 +102,7 @@ def read_owner(path: Path) -> Owner | None:
             pid=int(document["pid"]),
             start_ticks=int(document["start_ticks"]),
             boot_id=str(document["boot_id"]),
-            started_at=Instant(int(document["started_at"])),
+            started_at=float(document["started_at"]),
         )
     except (run_files.UnreadableError, KeyError, TypeError, ValueError, OverflowError):
         return None
@@ -134,7 +134,7 @@ def newest_checkpoint(folder: Path, now: Instant) -> Checkpoint | None:
 
 def _ended(base: Observation, path: Path, owner: Owner | None, now: Instant) -> Observation:
     exit_, torn = _read(path / run_files.EXIT, "exit")
-    started_at = owner.started_at if owner is not None else None
+    started_at = _instant(owner.started_at, now) if owner is not None else None
     if exit_ is None:
         message = torn or "it ended without a last word: killed, or the machine restarted"
         return replace(base, state=ObservedState.LOST, started_at=started_at, message=message)

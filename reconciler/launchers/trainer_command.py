@@ -5,6 +5,7 @@ environment is an allow-list, so that no secret of the reconciler reaches a job;
 know about itself is in ``HEADWAY_`` variables.
 """
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -52,15 +53,20 @@ def environment(
     request: LaunchRequest,
     run_dir: Path,
     inherited: Mapping[str, str],
+    *,
+    python: str,
     extra: Collection[str] = (),
 ) -> dict[str, str]:
     """Return the whole environment of the wrapper and of everything it starts.
 
-    ``inherited`` is the reconciler's own; ``extra`` names more of it to pass, from conf.
+    ``inherited`` is the reconciler's own; ``extra`` names more of it to pass, from conf.  The
+    folder of ``python`` ends the PATH, so that a command finds some ``python`` everywhere.
     """
     devices = [device for _, device in request.allocation.devices()]
     variables = {name: value for name, value in inherited.items() if _is_passed(name, extra)}
+    folders = (inherited.get("PATH", ""), str(Path(python).parent))
     variables |= {
+        "PATH": os.pathsep.join(folder for folder in folders if folder),
         ATTEMPT_VARIABLE: request.run.attempt,
         RUN_DIR_VARIABLE: str(run_dir),
         "HEADWAY_JOB": request.job,

@@ -19,6 +19,7 @@ from tests.contract.test_run_directory_schemas import EXAMPLES
 
 ATTEMPT = AttemptId("t.j-g1-a1-0123456789")
 NOW = Instant(1_000)
+OWNER = {"attempt": ATTEMPT, "pid": 2, "start_ticks": 3, "boot_id": "b", "started_at": 4.5}
 READ = ("exit.json", "heartbeat.json", "result.json", "claim/owner.json")
 
 
@@ -169,9 +170,10 @@ json_values = st.recursive(
 def test_no_content_of_any_file_breaks_a_poll(path: Path, data: st.DataObject, alive: bool) -> None:
     for name in READ:
         kind = name.removesuffix(".json")
-        keys = sorted(EXAMPLES.get(kind, {"pid": 1, "start_ticks": 1, "started_at": 1}))
-        changes = data.draw(st.dictionaries(st.sampled_from(keys), json_values, max_size=3))
-        whole = json.dumps(EXAMPLES.get(kind, {}) | {"attempt": ATTEMPT} | changes).encode()
+        good = EXAMPLES.get(kind, OWNER)
+        keys = st.sampled_from(sorted(good))
+        changes = data.draw(st.dictionaries(keys, json_values, max_size=3))
+        whole = json.dumps(good | changes).encode()
         content = data.draw(st.sampled_from([whole, whole[: len(whole) // 2]]))
         (path / name).write_bytes(content)
     seen = look(path, alive=alive)

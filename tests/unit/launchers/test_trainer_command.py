@@ -35,14 +35,15 @@ def test_only_the_trainer_tells_its_own_processes() -> None:
 
 def test_gpus_are_named_by_uuid() -> None:
     request = a_launch("x", devices=("GPU-1", "GPU-7"), kind=DeviceKind.GPU)
-    variables = environment(request, RUN_DIR, {})
+    variables = environment(request, RUN_DIR, {}, python="/venv/bin/python")
 
     assert variables["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-7"
     assert "OMP_NUM_THREADS" not in variables
 
 
 def test_cpu_slots_hide_every_gpu_and_take_one_thread() -> None:
-    variables = environment(a_launch("x"), RUN_DIR, {"CUDA_VISIBLE_DEVICES": "0"})
+    inherited = {"CUDA_VISIBLE_DEVICES": "0"}
+    variables = environment(a_launch("x"), RUN_DIR, inherited, python="python")
 
     assert (variables["CUDA_VISIBLE_DEVICES"], variables["MKL_NUM_THREADS"]) == ("", "1")
 
@@ -58,12 +59,14 @@ def test_the_environment_is_an_allow_list() -> None:
         "HEADWAY_ATTEMPT_ID": "of the attempt we run in",
         "SITE_DATA": "/data",
     }
-    variables = environment(a_launch("x"), RUN_DIR, inherited, extra=["SITE_DATA"])
+    variables = environment(
+        a_launch("x"), RUN_DIR, inherited, python="/v/bin/python", extra=["SITE_DATA"]
+    )
 
     assert "hush" not in variables.values()
     assert variables["HEADWAY_ATTEMPT_ID"] == "t.j-g1-a1-0123456789"
     assert [variables[name] for name in ("PATH", "HF_HOME", "NCCL_DEBUG", "SITE_DATA")] == [
-        "/bin",
+        "/bin:/v/bin",
         "/hub",
         "INFO",
         "/data",
@@ -72,7 +75,7 @@ def test_the_environment_is_an_allow_list() -> None:
 
 def test_a_command_can_find_its_checkpoints() -> None:
     request = a_launch("x")
-    variables = environment(request, RUN_DIR, {})
+    variables = environment(request, RUN_DIR, {}, python="/venv/bin/python")
 
     assert variables["HEADWAY_CHECKPOINT_DIR"] == request.request["checkpoint"]["dir"]
     assert variables["HEADWAY_RESUME_FROM"] == ""
