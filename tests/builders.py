@@ -23,7 +23,7 @@ from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
 from reconciler.domain.status import Hold, JobPhase, JobStatus
 from reconciler.domain.team import Team
-from reconciler.domain.units import AttemptId, Instant, JobId, Seconds, TeamName
+from reconciler.domain.units import AttemptId, CommitId, Instant, JobId, Seconds, TeamName
 from tests.values import (
     CLUSTER_ID,
     GPU_TYPE,
@@ -106,7 +106,7 @@ def a_snapshot(
     something that only a status can hold), ``others`` are in the ``phase`` they name.
     """
     world = _World(at=instant(now), cluster=a_cluster(nodes))
-    for name, job in (running or {}).items():
+    for name, job in sorted((running or {}).items()):  # devices are given in this order
         world.add_running(name, job)
     for name, job in (pending or {}).items():
         world.add_pending(name, job)
@@ -218,7 +218,7 @@ class _World:
             spec=None if kind == "never_valid" else spec,
             problems=problems,
             author=job.get("author", "Ada <ada@example.org>") if problems else "",
-            problems_commit=a_commit("broken") if problems else a_commit("")[:0],
+            problems_commit=a_commit("broken") if problems else CommitId(""),
         )
 
     def _status(

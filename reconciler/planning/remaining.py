@@ -14,7 +14,7 @@ from reconciler.domain.status import JobStatus
 from reconciler.domain.units import Instant, Seconds
 
 FLOOR_S = Seconds(60)
-"""The least a job that is not done is expected to need."""
+"""The least a job past its estimate is expected to need."""
 OVERRUN_SHARE = 0.10
 P90_OVER_P50 = 1.5
 """Where nothing better is known.  A guess; learned spreads replace it with the sizes."""
@@ -63,9 +63,9 @@ def of_pending(status: JobStatus, spec: JobSpec, whole: Span) -> Span:
     """Return what is left to run from the last durable checkpoint."""
     done = _done_share(status, spec)
     if done is not None:
-        return _at_least_floor(whole, whole.p50 * (1 - done), whole.p90 * (1 - done), 0)
+        return _or_overrun(whole.p50 * (1 - done), whole.p90 * (1 - done), 0)
     saved_s = saved(status)
-    return _at_least_floor(whole, whole.p50 - saved_s, whole.p90 - saved_s, saved_s)
+    return _or_overrun(whole.p50 - saved_s, whole.p90 - saved_s, saved_s)
 
 
 def of_live(
@@ -86,7 +86,7 @@ def of_live(
             p90=Seconds(max(int(left * spread), 1)),
         )
     done_s = saved(status) + ran_s
-    return _at_least_floor(whole, whole.p50 - done_s, whole.p90 - done_s, done_s)
+    return _or_overrun(whole.p50 - done_s, whole.p90 - done_s, done_s)
 
 
 def saved(status: JobStatus) -> Seconds:
@@ -133,7 +133,8 @@ def _by_steps(
     return whole.p50 * left_steps / total_steps
 
 
-def _at_least_floor(whole: Span, p50: float, p90: float, done_s: int) -> Span:
-    floor = min(max(FLOOR_S, int(OVERRUN_SHARE * done_s)), whole.p90)
-    low = Seconds(max(int(p50), floor, 1))
+def _or_overrun(p50: float, p90: float, done_s: int) -> Span:
+    """Return what is left of an estimate; past it, a tenth of what ran, at least a minute."""
+    overrun = max(FLOOR_S, int(OVERRUN_SHARE * done_s))
+    low = Seconds(int(p50) if p50 >= 1 else overrun)
     return Span(p50=low, p90=max(Seconds(int(p90)), low))
