@@ -32,6 +32,7 @@ from reconciler.store.status_tree import LEASE_FILE
 
 RING = 60
 """Beats before the same commit comes again; a standby looks at every beat or two."""
+TRIES = 3
 _HOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,126}", re.ASCII)
 
 
@@ -62,33 +63,12 @@ class Lease:
         beat has not moved; a standby calls again every third of the lease.  Raises like
         ``StatusStore.fetch`` when the branch cannot be trusted or the remote does not answer.
         """
-        tip = self.store.fetch()
-        recorded = None if tip is None else self.store.read_lease(tip)
-        beat = remote_ref(self.store.repo, self.store.remote, self.store.lease_ref)
-        if tip and recorded and recorded.holder != self.holder and beat is not None:
-            self._refuse_while_alive(tip, recorded, beat, monotonic_s)
-        taken = LeaseRecord(epoch=recorded.epoch + 1 if recorded else 1, holder=self.holder)
-        self._taken_at = now
-        self._beats = 0
-        first = self._make_beat(taken)
-        try:
-            self.store.land(
-                tip,
-                {LEASE_FILE: lease_to_json(taken)},
-                f"lease: epoch {taken.epoch} taken by {self.holder}\n\n"
-                f"{EPOCH_TRAILER}: {taken.epoch}\n",
-                at=now,
-                together_with=(RefUpdate(ref=self.store.lease_ref, old=beat, new=first),),
-            )
-        except StaleRevisionError as error:
-            raise DeposedError(
-                f"another reconciler of {self.store.cluster} was first: {error}"
-            ) from None
-        self.epoch = taken.epoch
-        self.store.held = taken
-        self._beat = first
-        self._last_beat_s = monotonic_s
-        return taken.epoch
+        for _ in range(TRIES):
+            try:
+                return self._take(now, monotonic_s)
+            except StaleRevisionError as error:
+                lost = error  # to another reconciler, or to our own push of before a crash: look
+        raise DeposedError(f"the lease of {self.store.cluster} went to somebody else: {lost}")
 
     def is_due(self, monotonic_s: float) -> bool:
         """Return True when the next beat should be made: a third of the lease has passed."""
@@ -132,6 +112,30 @@ class Lease:
         finally:
             self._beat = None
             self.epoch = 0
+
+    def _take(self, now: Instant, monotonic_s: float) -> int:
+        tip = self.store.fetch()
+        recorded = None if tip is None else self.store.read_lease(tip)
+        beat = remote_ref(self.store.repo, self.store.remote, self.store.lease_ref)
+        if tip and recorded and recorded.holder != self.holder and beat is not None:
+            self._refuse_while_alive(tip, recorded, beat, monotonic_s)
+        taken = LeaseRecord(epoch=recorded.epoch + 1 if recorded else 1, holder=self.holder)
+        self._taken_at = now
+        self._beats = 0
+        first = self._make_beat(taken)
+        self.store.land(
+            tip,
+            {LEASE_FILE: lease_to_json(taken)},
+            f"lease: epoch {taken.epoch} taken by {self.holder}\n\n"
+            f"{EPOCH_TRAILER}: {taken.epoch}\n",
+            at=now,
+            together_with=(RefUpdate(ref=self.store.lease_ref, old=beat, new=first),),
+        )
+        self.epoch = taken.epoch
+        self.store.held = taken
+        self._beat = first
+        self._last_beat_s = monotonic_s
+        return taken.epoch
 
     def _held(self) -> LeaseRecord:
         if self.store.held is None:

@@ -41,7 +41,7 @@ def fetch_ref(repo: Path, remote: str, ref: str, into: str) -> CommitId | None:
     """
     fetched = git(
         repo, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
-        "--end-of-options", remote, f"+{ref}:{into}",
+        "--refmap=", "--end-of-options", remote, f"+{ref}:{into}",
         ok=None, timeout_s=NETWORK_TIMEOUT_S,
     )  # fmt: skip
     if fetched.returncode == 0:

@@ -50,7 +50,9 @@ def open_mirror(path: Path, url: str) -> Path:
         if not repo.bare:
             raise GitError(f"{path} has a work tree; the mirror must be bare", retryable=False)
         if REMOTE not in [remote.name for remote in repo.remotes]:
-            repo.create_remote(REMOTE, url)
+            remote = repo.create_remote(REMOTE, url)
+            with remote.config_writer as settings:
+                settings.remove_option("fetch")  # every fetch names what it takes
         elif repo.remote(REMOTE).url != url:
             repo.remote(REMOTE).set_url(url)
     return path

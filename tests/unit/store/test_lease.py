@@ -96,7 +96,7 @@ def test_a_beat_at_the_last_moment_keeps_the_lease(
         return land(*args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(standby.store, "land", beaten)
-    with pytest.raises(DeposedError, match="was first"):
+    with pytest.raises(DeposedError, match="not moved for 0 s"):
         standby.acquire()
 
     first.lease.beat(20.0)
