@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from reconciler.domain.attempt import Attempt
 from reconciler.domain.status import JobStatus
 from reconciler.domain.units import CommitId, Digest, Instant, JobId
 from reconciler.errors import GitError
@@ -73,7 +74,7 @@ class Wish:
 
 
 def _told(status: JobStatus) -> tuple[object, ...]:
-    attempt = status.attempts[-1] if status.attempts else None
+    attempt = _last_attempt(status)
     return (
         status.phase, status.reason, status.message, status.generation, status.submission,
         status.attempts_made, attempt.phase if attempt else None,
@@ -242,11 +243,20 @@ class Wishes:
         )
 
 
-def phase_words(change: JobChange) -> str:
-    """Return ``pending -> running``, ``new -> pending`` or ``running -> gone``."""
-    before = "new" if change.before is None else change.before.phase
-    after = "gone" if change.after is None else change.after.phase
-    return f"{before} -> {after}"
+def change_words(change: JobChange) -> str:
+    """Return ``pending -> running``, or ``attempt 2 launching -> running`` within a phase."""
+    before, after = change.before, change.after
+    if before is not None and after is not None and before.phase == after.phase:
+        one, other = _last_attempt(before), _last_attempt(after)
+        if one and other and one.number == other.number and one.phase != other.phase:
+            return f"attempt {other.number} {one.phase} -> {other.phase}"
+    old = "new" if before is None else before.phase
+    new = "gone" if after is None else after.phase
+    return f"{old} -> {new}"
+
+
+def _last_attempt(status: JobStatus) -> Attempt | None:
+    return status.attempts[-1] if status.attempts else None
 
 
 def wishes_of(git_dir: Path, changes: Iterable[JobChange]) -> Wishes:

@@ -65,6 +65,12 @@ def phrase(reason: Reason) -> str:
     return PHRASES.get(reason, str(reason).replace("_", " "))
 
 
+def phrase_and_code(reason: Reason) -> str:
+    """Return the phrase with the code that people search ``git log`` for."""
+    said = phrase(reason)
+    return said if said == reason else f"{said} ({reason})"
+
+
 def why_in_short(status: JobStatus) -> str:
     """Return the reason of the job's phase with the reconciler's own detail after it."""
     said = phrase(status.reason)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from reconciler.cli.history import JobChange, Wish, Wishes, job_changes, phase_words, wishes_of
+from reconciler.cli.history import JobChange, Wish, Wishes, change_words, job_changes, wishes_of
 from reconciler.cli.options import View, complete_job, job_of, reads_history, team_option
 from reconciler.cli.output import emit_items, instant, output_option
 from reconciler.cli.phrases import PHASE_STYLES, count, why_in_short
@@ -85,7 +85,7 @@ def table(
                 clock_s(change.recorded.at, zone, now),
                 change.recorded.commit[:7],
                 clean(change.job),
-                Cell(phase_words(change), PHASE_STYLES[after.phase] if after else None),
+                Cell(change_words(change), PHASE_STYLES[after.phase] if after else None),
                 clean(why_in_short(after)) if after else "its status was deleted",
                 clean(asked_by(wish)) if wish else "",
             ]

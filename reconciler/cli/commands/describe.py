@@ -6,11 +6,11 @@ from typing import Any
 import click
 
 from reconciler.cli.commands.audit import asked_by, item, wish_item
-from reconciler.cli.history import JobChange, Wish, Wishes, job_changes, phase_words, wishes_of
+from reconciler.cli.history import JobChange, Wish, Wishes, change_words, job_changes, wishes_of
 from reconciler.cli.items import gpu_seconds, job_detail, waited_s
 from reconciler.cli.options import View, complete_job, reads_history
 from reconciler.cli.output import emit, output_option
-from reconciler.cli.phrases import PHASE_STYLES, count, phrase, why_in_short
+from reconciler.cli.phrases import PHASE_STYLES, count, phrase, phrase_and_code, why_in_short
 from reconciler.cli.places import place
 from reconciler.cli.runs import heartbeat, local_folder
 from reconciler.cli.tables import Cell, Column, fields, render
@@ -75,7 +75,7 @@ def _facts(
     view: View, status: JobStatus, expectation: Expectation | None, wish: Wish | None
 ) -> str:
     zone, now, summary = view.zone, view.now, status.summary
-    said = f"{phrase(status.reason)} ({status.reason})"
+    said = phrase_and_code(status.reason)
     since = (
         f", since {clock(status.since, zone, now)} ({duration(now - status.since)})"
         if status.since
@@ -243,7 +243,7 @@ def _changes(view: View, changes: Sequence[JobChange]) -> str:
         [
             clock_s(change.recorded.at, view.zone, view.now),
             change.recorded.commit[:7],
-            phase_words(change),
+            change_words(change),
             clean(why_in_short(change.after)) if change.after else "",
         ]
         for change in changes

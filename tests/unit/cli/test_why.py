@@ -7,23 +7,26 @@ import pytest
 from reconciler.cli.advice import advice
 from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobPhase
+from reconciler.domain.units import JobId
+from reconciler.planning.explain import Check, Explanation
+from reconciler.planning.priority import ScoreParts
 from tests.unit.cli.command_line import Headway
 from tests.unit.cli.sample_fleet import a_status
 
 
 def test_a_waiting_job_says_for_what_until_when_and_behind_whom(headway: Headway) -> None:
-    assert headway("why", "ads/rerank-with-a-long-name").lines == [
+    assert headway("why", "--quick", "ads/rerank-with-a-long-name").lines == [
         "ads/rerank-with-a-long-name is pending since 09:10, 5h12m in all (Asia/Shanghai).",
         "  x  waits for free GPUs (gpus_busy): 6 on one node wanted, 3 free on node-1",
         "     next: recsys/qwen3-dpo (running on node-1 [0-3], ends ~21:40)",
         "It starts ~Mon 21:40 (p90 23:05), on node-1 [0-5], when recsys/qwen3-dpo leaves, "
         "ends ~Tue 03:00 (p90 06:00).",
-        "Ahead of it: search/embed-v2 (P0).",
+        "Ahead of it: search/embed-v2.",
     ]
 
 
 def test_the_first_in_line_has_nobody_ahead(headway: Headway) -> None:
-    assert headway("why", "search/embed-v2").lines[-1] == "Ahead of it: nothing."
+    assert headway("why", "--quick", "search/embed-v2").lines[-1] == "Ahead of it: nothing."
 
 
 def test_a_running_job_says_where_why_and_until_when(headway: Headway) -> None:
@@ -65,8 +68,60 @@ def test_what_only_needs_patience_comes_with_none() -> None:
 
 
 def test_json_has_the_same_answer(headway: Headway) -> None:
-    told = json.loads(headway("why", "ads/rerank-with-a-long-name", "-o", "json").out)
+    told = json.loads(headway("why", "--quick", "ads/rerank-with-a-long-name", "-o", "json").out)
     assert told["reason"] == "gpus_busy"
     assert told["ahead"] == ["search/embed-v2"]
     assert [each["job"] for each in told["rests_on"]] == ["recsys/qwen3-dpo"]
     assert told["rests_on"][0]["forecast"]["end_p50"] == "2026-11-30T13:40:00Z"
+
+
+EXPLAINED = Explanation(
+    job=JobId("ads/rerank-with-a-long-name"),
+    phase=JobPhase.PENDING,
+    headline="wait, gpus_busy",
+    reason=Reason.GPUS_BUSY,
+    detail="",
+    checks=(
+        Check(name="document", is_met=True, words="it is valid"),
+        Check(name="gpus", is_met=False, words="needs 6 GPUs on one node; 3 are free"),
+    ),
+    ahead=(JobId("search/embed-v2"),),
+    rank=2,
+    ranked=2,
+    expected=None,
+    score=ScoreParts(
+        priority_class=0.075, deadline=0.0, serves_online=0.2, model_heat=0.0, brevity=0.05
+    ),
+)
+
+
+@pytest.fixture
+def planner_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reconciler.cli.explanation.explain_at", lambda *_: EXPLAINED)
+
+
+@pytest.mark.usefixtures("planner_says")
+def test_each_condition_is_told_with_its_verdict(headway: Headway) -> None:
+    lines = headway("why", "ads/rerank-with-a-long-name").lines
+    assert lines[0].endswith("It starts when all of these hold:")
+    assert lines[1] == "  ok document  it is valid"
+    assert lines[2] == "  x  gpus      needs 6 GPUs on one node; 3 are free"
+    assert lines[-2] == "Ahead of it: search/embed-v2."
+    assert lines[-1] == (
+        "Rank 2 of 2, score 0.33 = class 0.07 + serves online 0.20 + brevity 0.05."
+    )
+
+
+@pytest.mark.usefixtures("planner_says")
+def test_json_holds_the_planners_explanation(headway: Headway) -> None:
+    told = json.loads(headway("why", "ads/rerank-with-a-long-name", "-o", "json").out)
+    assert told["explanation"]["rank"] == 2
+    assert [check["is_met"] for check in told["explanation"]["checks"]] == [True, False]
+    assert told["explanation"]["score"]["total"] == 0.325
+
+
+def test_where_the_planner_cannot_be_asked_the_branch_still_answers(headway: Headway) -> None:
+    said = headway("why", "search/embed-v2")
+    assert said.code == 0
+    assert "the conditions could not be checked one by one" in said.err
+    assert "waits for preempted jobs to leave" in said.out

@@ -1,0 +1,77 @@
+"""Why a job waits, asked of the planner itself: its conditions one by one, its rank, its score.
+
+The snapshot is the one the reconciler would meet now, as far as commits tell: the statuses of the
+branch's tip, main at the commit acted on last, and the observations recorded with the newest
+decision.  Imported only for a job that waits: reading specs may need Hydra and pydantic.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reconciler.domain.units import CommitId, Instant, JobId
+from reconciler.planning.explain import Explanation, explain
+from reconciler.planning.plan import plan
+from reconciler.snapshots.assemble import Assembler
+from reconciler.snapshots.recorded import recorded_at
+from reconciler.specs.cache import SpecCache
+from reconciler.specs.reading import read_specs
+from reconciler.store.spec_source import SpecSource
+from reconciler.store.status_tree import read_status_tree
+
+SCORE_PARTS = ("priority_class", "deadline", "serves_online", "model_heat", "brevity")
+
+
+def explain_at(git_dir: Path, tip: CommitId, job: JobId, now: Instant) -> Explanation:
+    """Return what the planner says of ``job`` at ``now``.
+
+    Raises ``GitError`` where main or the recorded inputs are not in this repository.
+    """
+    source = SpecSource(git_dir, remote="unused")
+    recorded = recorded_at(git_dir, tip).inputs()
+    inputs = replace(recorded, now=max(now, recorded.now), cursor=recorded.desired)
+    cache = SpecCache(cache_folder())
+    reading = read_specs(source.tree(inputs.desired), cache=cache)
+    snapshot = Assembler(source, cache).assemble(reading, read_status_tree(git_dir, tip), inputs)
+    planned, _ = plan(snapshot)
+    return explain(snapshot, planned, job)
+
+
+def cache_folder() -> Path:
+    """Return where composed specs are kept between two questions of one person."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path("~").expanduser() / ".cache") / "headway" / "specs"
+
+
+def explanation_item(explanation: Explanation) -> dict[str, Any]:
+    """Return the explanation as JSON."""
+    score = explanation.score
+    return {
+        "decision": explanation.headline,
+        "checks": [
+            {"name": check.name, "is_met": check.is_met, "words": check.words}
+            for check in explanation.checks
+        ],
+        "rank": explanation.rank,
+        "ranked": explanation.ranked,
+        "ahead": list(explanation.ahead),
+        "score": None
+        if score is None
+        else {"total": round(score.total, 4)}
+        | {name: round(getattr(score, name), 4) for name in SCORE_PARTS},
+    }
+
+
+def score_words(explanation: Explanation) -> str:
+    """Return ``score 0.41 = class 0.15 + deadline 0.20 + ...``, empty without a score."""
+    score = explanation.score
+    if score is None:
+        return ""
+    words = {"priority_class": "class", "serves_online": "serves online", "model_heat": "heat"}
+    parts = [
+        f"{words.get(name, name)} {getattr(score, name):.2f}"
+        for name in SCORE_PARTS
+        if getattr(score, name)
+    ]
+    return f"score {score.total:.2f} = {' + '.join(parts)}" if parts else f"score {score.total:.2f}"
