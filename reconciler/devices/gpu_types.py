@@ -6,11 +6,11 @@ factor is left out, because a job rarely cares.
 
 import re
 
-MARKETED_GB = (4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 141, 180, 192, 288)
+MARKETED_GB = (4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 94, 96, 141, 180, 186, 192, 288)
 
 _BRANDS = re.compile(r"\b(?:NVIDIA|TESLA|QUADRO|GEFORCE)\b", re.IGNORECASE)
 _CARD = re.compile(
-    r"\bRTX\s+(?P<pro>PRO\s+)?(?P<rtx>A?\d{3,4})(?:\s+(?P<suffix>Ti|SUPER|Ada|D))?"
+    r"\bRTX\s+(?P<pro>PRO\s+)?(?P<rtx>\d{3,4})(?:\s+(?P<suffix>Ti|SUPER|Ada|D))?"
     r"|\bGTX\s+(?P<gtx>\d{3,4})(?:\s+(?P<gtx_suffix>Ti|SUPER))?"
     r"|\b(?P<model>[A-Z]{1,2}\d{1,4}[A-Z]?)\b",
     re.IGNORECASE,
