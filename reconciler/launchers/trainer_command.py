@@ -59,7 +59,7 @@ def environment(
 ) -> dict[str, str]:
     """Return the whole environment of the wrapper and of everything it starts.
 
-    ``inherited`` is the reconciler's own; ``extra`` names more of it to pass, from conf.  The
+    ``inherited`` is the reconciler's own; ``extra`` names more of it to pass.  The
     folder of ``python`` ends the PATH, so that a command finds some ``python`` everywhere.
     """
     devices = [device for _, device in request.allocation.devices()]
