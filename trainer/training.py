@@ -22,7 +22,7 @@ def train(request: Request, record: Record, stop: StopFlag) -> dict[str, Any]:
 
     Raises RequestError for what only shows with data and model at hand.
     """
-    _quieten()
+    quieten()
     processes.meet(request)
     record.enter("loading")
     from trainer.callbacks.checkpoint import Saver
@@ -68,7 +68,7 @@ def train(request: Request, record: Record, stop: StopFlag) -> dict[str, Any]:
     return _ended(run, trainer, metrics)
 
 
-def _quieten() -> None:
+def quieten() -> None:
     """Leave standard error to this trainer's own words."""
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     import transformers

@@ -36,10 +36,17 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         if self.bar is not None:
             self.bar.update(state.global_step - self.bar.n)
 
-    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+    def on_log(
+        self,
+        args: Any,  # noqa: ARG002
+        state: Any,
+        control: Any,  # noqa: ARG002
+        logs: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
         """Show the loss, on a line of its own at most once a second, and for the last step."""
         progress = self.run.record.progress
-        if not self.shows or progress.loss is None:
+        if not self.shows or progress.loss is None or "loss" not in (logs or {}):
             return
         if self.bar is not None:
             self.bar.set_postfix(loss=f"{progress.loss:.4f}")
