@@ -5,7 +5,7 @@ Accepting one commit moves the cursor there, by a status commit of its own, so t
 from where is in ``git log`` like everything else.
 """
 
-from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from reconciler.domain.units import CommitId, Instant
@@ -70,21 +70,24 @@ def _message(before: CommitId, accepted: CommitId, epoch: int) -> str:
     )
 
 
-def refuse_renamed_cluster(
-    statuses: StatusStore, refs: Callable[..., dict[str, CommitId]] = remote_refs
-) -> None:
+def served_clusters(repo: Path, remote: str) -> list[str]:
+    """Return the clusters that have a status branch on the remote, sorted."""
+    found = remote_refs(repo, remote, f"{STATUS_REFS}*")
+    return sorted(name.removeprefix(STATUS_REFS) for name in found)
+
+
+def refuse_renamed_cluster(statuses: StatusStore) -> None:
     """Raise ``BackendError`` where this cluster is new and the repository serves another.
 
     A repository serves one cluster.  A changed id would start everything a second time while
     the runs of the old id go on.
     """
-    found = refs(statuses.repo, statuses.remote, f"{STATUS_REFS}*")
-    others = sorted(name.removeprefix(STATUS_REFS) for name in found if name != statuses.ref)
-    if statuses.ref in found or not others:
+    served = served_clusters(statuses.repo, statuses.remote)
+    if statuses.cluster in served or not served:
         return
-    old = others[0]
+    old = served[0]
     raise BackendError(
-        f"this repository has the status of cluster {', '.join(others)}, and none of "
+        f"this repository has the status of cluster {', '.join(served)}, and none of "
         f"{statuses.cluster}: was the id in conf changed? Put it back; or, if no run of {old} is "
         f"left, begin anew with: git push {statuses.remote} "
         f"{STATUS_REFS}{old}:refs/archive/status/{old} :{STATUS_REFS}{old}",

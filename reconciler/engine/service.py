@@ -17,7 +17,7 @@ from types import FrameType
 
 from reconciler.devices.nvml import NvmlSource
 from reconciler.domain.units import CommitId, Instant, Seconds
-from reconciler.engine.history import accept_history, refuse_renamed_cluster
+from reconciler.engine.history import accept_history, refuse_renamed_cluster, served_clusters
 from reconciler.engine.launches import Launches
 from reconciler.engine.lease_keeper import LeaseKeeper
 from reconciler.engine.logging import Log
@@ -171,8 +171,21 @@ class _Service:
         )
 
     def _first_platform(self) -> Platform:
-        """Return the conf to begin with; it names the cluster, so nothing goes on without it."""
-        return self._main.look(None).reading.platform
+        """Return the conf to begin with; it names the cluster, so nothing goes on without it.
+
+        Where main's conf is broken, the one acted on last is in force: the only status branch of
+        the repository says which commit that was.
+        """
+        return self._main.look(self._last_cursor()).reading.platform
+
+    def _last_cursor(self) -> CommitId | None:
+        names = served_clusters(self._source.repo, REMOTE)
+        if len(names) != 1:
+            return None
+        statuses = StatusStore(self._source.repo, REMOTE, names[0])
+        tip = statuses.fetch()
+        cursor = statuses.read(tip).cursor if tip else None
+        return cursor.desired if cursor else None
 
     def _take_lease(self, lease_s: Seconds) -> Lease:
         refuse_renamed_cluster(self._statuses)

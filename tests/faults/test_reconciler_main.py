@@ -60,21 +60,22 @@ def test_a_deleted_file_ends_its_job_only_after_a_second_look_and_a_grace(fleet:
     assert_legal(fleet.history())
 
 
-def test_a_file_that_comes_back_within_the_grace_keeps_its_run(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path)
-    fleet.commit(
-        {"conf/headway.yaml": HEADWAY.format(**fleet.conf).replace("grace: 1s", "grace: 1h")}
-    )
+def test_a_file_that_comes_back_is_a_new_submission_and_the_old_run_leaves_first(
+    fleet: Fleet,
+) -> None:
+    patient = HEADWAY.format(**fleet.conf).replace("grace: 1s", "grace: 1h")
+    fleet.commit({"conf/headway.yaml": patient})
     running(fleet, "a", "b")
-    text = fleet.job("a", seconds=60)
     fleet.commit({"jobs/team/a.yaml": None})
     fleet.reconcile_once()
     assert reason(fleet, "a") is Reason.DELETION_GRACE
-    fleet.commit(text)
+    fleet.commit(fleet.job("a", seconds=60))
     fleet.reconcile_once()
-    assert (fleet.phase("a"), reason(fleet, "a")) == (JobPhase.RUNNING, Reason.RUNS)
-    fleet.finish_everything()
-    cycles_until(fleet, "a", JobPhase.SUCCEEDED)
+    assert (fleet.phase("a"), reason(fleet, "a")) == (JobPhase.STOPPING, Reason.NEW_SUBMISSION)
+
+    cycles_until(fleet, "a", JobPhase.RUNNING)
+    eventually(lambda: len(fleet.started()) == 3, "the new submission runs")
+    assert fleet.lines()[-1].endswith("resume=")
     assert_each_ran_once(fleet)
     assert_legal(fleet.history())
 
@@ -133,7 +134,7 @@ def test_a_rewritten_main_stops_launches_and_cancels_until_it_is_accepted(fleet:
     assert first is not None
     running(fleet, "a")
     fleet.remote.reset(first)
-    tip = fleet.commit(fleet.job("new"))
+    tip = fleet.commit(fleet.job("new", seconds=60))
     for _ in range(3):
         fleet.reconcile_once()
     assert fleet.phase("a") is JobPhase.RUNNING
