@@ -1,7 +1,7 @@
 """Plain tables: upper-case heads, columns two blanks apart, no borders, nothing hidden.
 
-The rule it keeps: on anything but a terminal every cell is whole.  On a terminal only the last
-column gives way, and what is cut is marked.
+The rule it keeps: on anything but a terminal every cell is whole.  On a terminal the last column
+is cut to fit, with a mark; before that, columns that only repeat another one are left out.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from reconciler.cli.terminal import Terminal, cut, width_of
 GAP = "  "
 NARROWEST_LAST = 12
 """Below this many columns the last cell is left whole for the terminal to wrap."""
+COMFORTABLE_LAST = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Cell:
 class Column:
     head: str
     align: Literal["left", "right"] = "left"
+    is_repeated: bool = False
+    """Another column says the same: left out where a terminal is too narrow for the last one."""
 
 
 def render(
@@ -45,6 +48,10 @@ def render(
         max([width_of(column.head) if heads else 0, *(width_of(row[at].text) for row in cells)])
         for at, column in enumerate(columns)
     ]
+    if terminal.width is not None and _room(widths, terminal.width) < COMFORTABLE_LAST:
+        kept = [at for at, column in enumerate(columns) if not column.is_repeated]
+        columns, widths = [columns[at] for at in kept], [widths[at] for at in kept]
+        cells = [[row[at] for at in kept] for row in cells]
     room = _room_for_last(widths, terminal.width)
     lines = []
     if heads:
@@ -62,8 +69,12 @@ def _cell(value: str | Cell) -> Cell:
 def _room_for_last(widths: Sequence[int], width: int | None) -> int | None:
     if width is None:
         return None
-    room = width - sum(widths[:-1]) - len(GAP) * (len(widths) - 1)
+    room = _room(widths, width)
     return room if room >= NARROWEST_LAST else None
+
+
+def _room(widths: Sequence[int], width: int) -> int:
+    return width - sum(widths[:-1]) - len(GAP) * (len(widths) - 1)
 
 
 def _line(

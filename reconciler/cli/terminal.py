@@ -84,7 +84,10 @@ def clean_log(text: str) -> str:
 
 
 def width_of(text: str) -> int:
-    """Return how many columns ``text`` takes: wide East Asian letters two, combining marks none."""
+    """Return how many columns ``text`` takes: wide East Asian letters two, combining marks and
+    colours none."""
+    if "\x1b" in text:
+        text = _SGR.sub("", text)
     if text.isascii():
         return len(text)
     return sum(_columns(letter) for letter in text)
@@ -103,23 +106,27 @@ def cut(text: str, width: int) -> str:
     return "".join(kept).rstrip() + "…"
 
 
-def wrap(text: str, width: int | None, indent: str) -> str:
+def wrap(text: str, width: int | None, indent: str, *, first: int = 0) -> str:
     """Return ``text`` broken between words so that lines fit; later lines start with ``indent``.
 
-    ``width`` None leaves it on one line.  The first line is taken to be indented already.
+    ``first`` is how many columns of the first line are taken already.  ``width`` None leaves the
+    text on one line.
     """
     if width is None:
         return text
-    room = max(width - width_of(indent), 20)
-    lines, line = [], ""
-    for word in text.split(" "):
-        longer = f"{line} {word}" if line else word
-        if line and width_of(longer) > room:
+    bare = text.lstrip(" ")
+    line = " " * (len(text) - len(bare))
+    used, is_empty = first + len(line), True
+    lines = []
+    for word in bare.split(" "):
+        columns = width_of(word)
+        if not is_empty and used + 1 + columns > width:
             lines.append(line)
-            line = word
-        else:
-            line = longer
-    return f"\n{indent}".join([*lines, line])
+            line, used, is_empty = indent, len(indent), True
+        line += word if is_empty else f" {word}"
+        used += columns + (not is_empty)
+        is_empty = False
+    return "\n".join([*lines, line])
 
 
 def _columns(letter: str) -> int:

@@ -113,12 +113,16 @@ def _facts(
         pairs.append(("Next try", clock(status.retry_at, zone, now)))
     if status.absent_since:
         pairs.append(("File gone", f"since {clock(status.absent_since, zone, now)}"))
-    indent = " " * (max(len(name) for name, _ in pairs) + 2)
+    room = max(len(name) for name, _ in pairs) + 2
     shown = [
-        (name, wrap(value if name == "Phase" else clean(value), view.terminal.width, indent))
+        (name, wrap(_shown(name, value), view.terminal.width, " " * room, first=room))
         for name, value in pairs
     ]
     return fields(shown)
+
+
+def _shown(name: str, value: str) -> str:
+    return value if name == "Phase" else clean(value)
 
 
 def expected(view: View, status: JobStatus, expectation: Expectation) -> str:

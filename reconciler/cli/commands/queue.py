@@ -140,7 +140,7 @@ def table(
     heads = [
         Column("POS", "right"),
         Column("JOB"),
-        Column("TEAM"),
+        Column("TEAM", is_repeated=True),
         Column("PRIO"),
         Column("GPUS", "right"),
         Column("STATE"),

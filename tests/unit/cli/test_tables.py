@@ -35,6 +35,16 @@ def test_a_screen_too_narrow_for_the_rest_gets_whole_cells() -> None:
     assert "3 free on node-1" in render(HEADS, ROWS, Terminal(width=32))
 
 
+def test_a_column_that_repeats_another_goes_before_a_reason_is_cut_short() -> None:
+    heads = [Column("JOB"), Column("TEAM", is_repeated=True), Column("REASON")]
+    rows = [["recsys/dpo", "recsys", "waits for free GPUs: 16 wanted, 3 free"]]
+    assert "TEAM" in render(heads, rows, Terminal(width=60))
+    narrow = render(heads, rows, Terminal(width=54))
+    assert "TEAM" not in narrow
+    assert "3 free" in narrow
+    assert "TEAM" in render(heads, rows, Terminal(width=None))
+
+
 def test_an_empty_cell_is_a_dash_and_heads_can_be_left_out() -> None:
     assert render(HEADS, [["a", "", ""]], Terminal(), heads=False) == "a  -  -"
 

@@ -99,4 +99,14 @@ def test_a_log_keeps_its_colours_and_lines_and_loses_its_orders() -> None:
 def test_long_text_is_broken_between_words_with_its_indent() -> None:
     text = "one two three four five six seven"
     assert wrap(text, None, "  ") == text
-    assert wrap(text, 22, "  ") == "one two three four\n  five six seven"
+    assert wrap(text, 20, "  ") == "one two three four\n  five six seven"
+    assert wrap(text, 20, "  ", first=6) == "one two three\n  four five six\n  seven"
+
+
+def test_breaking_keeps_the_blanks_that_a_line_begins_with_and_counts_no_colour() -> None:
+    painted = Terminal(color=True).paint("x", "bad")
+    assert wrap(f"  {painted}  aa bb cc", 10, "     ") == f"  {painted}  aa bb\n     cc"
+
+
+def test_a_word_longer_than_a_line_stays_whole() -> None:
+    assert wrap("a https://example.org/long", 10, " ") == "a\n https://example.org/long"
