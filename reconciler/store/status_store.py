@@ -94,7 +94,10 @@ class StatusStore:
             return self._last
 
     def read_lease(self, commit: CommitId) -> LeaseRecord | None:
-        """Return who may write at ``commit``; reads one file."""
+        """Return who may write at ``commit``; reads one file at most."""
+        last = self._last
+        if last is not None and last.commit == commit:
+            return last.lease
         entry = list_tree(self.repo, commit, (LEASE_FILE,)).get(LEASE_FILE)
         if entry is None:
             return None

@@ -61,6 +61,7 @@ SAFE_DIRECTORY = "HEADWAY_SAFE_DIRECTORY"
 """Names a repository of another user that may be read all the same (containers in CI)."""
 
 _CREDENTIALS = re.compile(r"([a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
+_FOREIGN = re.compile(r"dubious ownership in repository at '([^']+)'")
 _LOCK = re.compile(r"Unable to create '([^']+\.lock)': File exists")
 _SAYS_NOTHING = re.compile(
     r"hint:|fatal: Could not read from remote repository|Please make sure you have the correct|"
@@ -266,11 +267,12 @@ def _shown(stderr: str) -> str:
 
 def failure(repo: Path, command: str, done: Completed) -> str:
     """Return one line for people that says what git said, without its advice and its echoes."""
-    if "dubious ownership" in done.stderr:
-        return (
-            f"git {command}: the repository {repo} belongs to another user. Run as its owner, "
-            f"or allow it by name: {SAFE_DIRECTORY}={repo}"
-        )
+    if foreign := _FOREIGN.search(done.stderr):
+        there = Path(foreign[1])
+        way_out = "Run as its owner"
+        if repo.is_relative_to(there) or there.is_relative_to(repo):
+            way_out += f", or allow it by name: {SAFE_DIRECTORY}={there}"
+        return f"git {command}: the repository {there} belongs to another user. {way_out}"
     lines = [line.strip() for line in done.stderr.splitlines()]
     lines = [line for line in lines if line and not _SAYS_NOTHING.match(line)]
     worst = [line for line in lines if line.startswith(("fatal:", "error:"))]
