@@ -191,6 +191,12 @@ class SpecCache:
         file.is_changed = False
 
 
+def user_folder() -> Path:
+    """Return where one person's commands keep judged documents between calls."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path("~").expanduser() / ".cache") / "headway" / "specs"
+
+
 def _shard(kind: str, path: str) -> str:
     return f"{kind}-{crc32(path.encode()) % SHARDS:02d}"
 

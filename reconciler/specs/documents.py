@@ -65,7 +65,7 @@ def _text_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Gpus = Annotated[int, BeforeValidator(_gpus), Field(ge=1)]
+Gpus = Annotated[int, Field(ge=1), BeforeValidator(_gpus)]
 Duration = Annotated[
     str,
     _grammar(Code.BAD_DURATION, parse_duration),
