@@ -14,6 +14,7 @@ import argparse
 import fcntl
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -42,14 +43,16 @@ def resolve(name: str, *, base: Path | None = None) -> str:
 
         if rest not in SHAPES:
             raise RequestError(f"train.model: {name!r} is not one of random:{', '.join(SHAPES)}")
-        return str(prepared(f"random-{rest}-{recipe_digest(rest)}", lambda to: build(rest, to)))
+        return str(
+            prepared(f"random-{rest}-{recipe_digest(rest)}", name, lambda to: build(rest, to))
+        )
     if kind == "package":
         from trainer.packaged_models import PACKAGES, convert, package_version
 
         if rest not in PACKAGES:
             raise RequestError(f"train.model: {name!r} is not one of package:{', '.join(PACKAGES)}")
         version = package_version(rest)
-        return str(prepared(f"{rest}-{version}", lambda to: convert(rest, to)))
+        return str(prepared(f"{rest}-{version}", name, lambda to: convert(rest, to)))
     folder = Path(name).expanduser() if base is None else base / Path(name).expanduser()
     if folder.is_dir():
         return str(folder.resolve())
@@ -61,11 +64,18 @@ def resolve(name: str, *, base: Path | None = None) -> str:
     return name
 
 
-def prepared(name: str, make: Callable[[Path], None]) -> Path:
-    """Return the cache folder ``name``, calling ``make(temporary)`` if it is not there yet."""
+def prepared(name: str, model: str, make: Callable[[Path], None]) -> Path:
+    """Return the cache folder ``name``, calling ``make(temporary)`` if it is not there yet.
+
+    Inside a process group the work goes to a process outside it: transformers saves nothing on
+    ranks other than the first, and the first rank need not be on this node.
+    """
     root = cache_root()
     folder = root / name
     if folder.is_dir():
+        return folder
+    if "RANK" in os.environ:
+        _prepare_outside(model)
         return folder
     root.mkdir(parents=True, exist_ok=True)
     with _locked(root / f".{name}.lock"):
@@ -77,6 +87,22 @@ def prepared(name: str, make: Callable[[Path], None]) -> Path:
             sync_tree(temporary)
             temporary.rename(folder)
     return folder
+
+
+def _prepare_outside(model: str) -> None:
+    launched = ("RANK", "WORLD_SIZE", "MASTER_", "LOCAL_", "TORCHELASTIC_", "ACCELERATE_")
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(launched)}
+    done = subprocess.run(
+        [sys.executable, "-m", "trainer.models", model],
+        env=outside,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise RequestError(f"train.model: {model} could not be prepared: {last}")
 
 
 @contextmanager
