@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reconciler.domain.units import CommitId, Instant
 from reconciler.errors import GitError, NotFoundError
-from reconciler.store.git.command import git
+from reconciler.store.git.command import git, without_secrets
 
 FETCH_TIMEOUT_S = 20.0
 """A person is waiting: rather show what is here, and say how old it is."""
@@ -45,8 +45,12 @@ class Repository:
 
         Raises ``NotFoundError`` where there is none.
         """
-        start = Path(path or os.environ.get("HEADWAY_REPO") or ".")
+        named = path or os.environ.get("HEADWAY_REPO") or "."
+        start = Path(named)
         advice = "pass --repo PATH (a clone or a bare repository) or set HEADWAY_REPO"
+        if "://" in named:
+            shown = without_secrets(named)
+            raise NotFoundError(f"{shown} is a URL; clone it, then {advice}")
         if not start.is_dir():
             raise NotFoundError(f"{start}: no such folder; {advice}")
         try:

@@ -1,6 +1,7 @@
 """``headway why``: why a job waits, runs or ended, who is ahead, and what a person can do.
 
-The answer is made from the status branch and its forecast.  For a job that waits, the planner
+The answer is made from the status branch and its forecast.  For a job that waits (for devices, or
+for a person), the planner
 itself is asked for its conditions, rank and score (``cli.explanation``, loaded only then); where
 it cannot be asked, the answer is the status branch's alone, and says so.
 """
@@ -43,9 +44,9 @@ def why(view: View, job: str, quick: bool, output: str) -> None:
     For any other: how it came to where it is, and what to do about it.
     """
     status = view.status_of(job)
-    waits = status.phase is JobPhase.PENDING
+    waits = status.phase in (JobPhase.PENDING, JobPhase.HELD)
     explanation = _explanation(view, status.job) if waits and not quick else None
-    ahead = _ahead(view, status, explanation) if waits else ()
+    ahead = _ahead(view, status, explanation)
     if output != "text":
         emit(_document(view, status, ahead, explanation), output)
         return
@@ -92,6 +93,8 @@ def _document(
 
 def _ahead(view: View, status: JobStatus, explanation: "Explanation | None") -> tuple[JobId, ...]:
     """Return who goes first: by rank where the planner was asked, else by expected start."""
+    if status.phase is not JobPhase.PENDING:
+        return ()
     if explanation is not None:
         return explanation.ahead
     rows: Sequence[Row] = rows_of(view.branch.statuses().values(), view.branch.forecast)
@@ -102,12 +105,12 @@ def _ahead(view: View, status: JobStatus, explanation: "Explanation | None") -> 
 def _headline(view: View, status: JobStatus, explanation: "Explanation | None") -> str:
     phase = view.terminal.paint(status.phase, PHASE_STYLES[status.phase])
     zone = f" ({zone_name(view.zone)})"
+    starts = " It starts when all of these hold:" if explanation else ""
     if status.phase is JobPhase.PENDING:
         summary = status.summary
         since = summary.submitted_at if summary else status.since
         when = f" since {time_of_day(since, view.zone, view.now)}" if since else ""
         waited = duration(waited_s(status, view.now) or 0)
-        starts = " It starts when all of these hold:" if explanation else ""
         return f"{status.job} is {phase}{when}, {waited} in all{zone}.{starts}"
     if status.since is None:
         return f"{status.job} is {phase}."
@@ -116,7 +119,7 @@ def _headline(view: View, status: JobStatus, explanation: "Explanation | None") 
     if status.phase.is_finished:
         was = "was " if status.phase is JobPhase.CANCELLED else ""
         return f"{status.job} {was}{phase} at {when}, {long} ago{zone}."
-    return f"{status.job} is {phase} since {when}, {long}{zone}."
+    return f"{status.job} is {phase} since {when}, {long}{zone}.{starts}"
 
 
 def _said(status: JobStatus) -> str:
@@ -139,6 +142,8 @@ def _waiting(
         lines.append(f"Decided: {_said(status)}.")
     else:
         lines.append(f"  {_cross(view)} {_said(status)}")
+    if status.phase is JobPhase.HELD:
+        return lines
     expectation = _expectation(view, status.job, explanation)
     if expectation is None:
         lines.append("No start is forecast yet.")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.cli.boundary import main
 from reconciler.cli.branch import open_branch
 from reconciler.cli.repository import FETCHED_LEASE, Repository
 from reconciler.errors import NotFoundError, UsageError
@@ -81,6 +82,20 @@ def test_where_there_is_no_repository_the_message_says_what_to_pass(
         assert said.code == 3
         assert "--repo PATH" in said.err
         assert "HEADWAY_REPO" in said.err
+
+
+def test_a_url_is_to_be_cloned_first(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["--repo", "https://ann:hunter2@git.example/fleet.git", "queue"])
+    said = capsys.readouterr().err
+    assert code == 3
+    assert "clone it" in said
+    assert "hunter2" not in said
+
+
+def test_verbose_says_what_is_read_and_whence(repo: Path, headway: Headway) -> None:
+    assert headway("-v", "queue").err == (
+        f"headway: reading refs/heads/status/{CLUSTER} in {repo}\n"
+    )
 
 
 def test_where_there_is_no_status_branch_the_message_says_what_to_do(

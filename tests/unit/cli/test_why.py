@@ -46,7 +46,12 @@ def test_a_failed_job_says_how_it_ended_and_what_to_do(headway: Headway) -> None
 
 
 def test_a_held_job_says_what_a_person_can_do(headway: Headway) -> None:
-    assert headway("why", "ads/rerank").lines[-1].startswith("What to do: run that job again")
+    said = headway("why", "--quick", "ads/rerank")
+    assert "  x  a job it comes after did not succeed (dependency_failed): vision/ocr failed" in (
+        said.lines
+    )
+    assert said.lines[-1].startswith("What to do: run that job again")
+    assert "Ahead of it" not in said.out
 
 
 @pytest.mark.parametrize(
