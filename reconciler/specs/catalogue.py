@@ -16,7 +16,7 @@ from reconciler.specs.origins import COMMAND_LINE, Origins
 from reconciler.specs.pipeline import without_nulls
 from reconciler.specs.platform import PlatformDocuments
 from reconciler.specs.platform_documents import platform_findings
-from reconciler.specs.yaml_text import Text
+from reconciler.specs.text import Text
 
 
 def read_platform(

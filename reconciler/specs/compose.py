@@ -3,7 +3,7 @@
 The only importer of hydra and omegaconf.  A virtual configuration root holds the group files of
 one commit, the packaged base and the document beside them; Hydra's own defaults list and merge
 run over it.  Nothing is read from a folder, so links, path escapes and search paths cannot exist;
-resolvers are cleared by ``worker``, the process this runs in; look-ups are counted.
+resolvers are forgotten in ``worker``, the process this runs in; look-ups are counted.
 
 Uses private parts of Hydra (pinned below 1.4), held by a test that compares with ``compose()``.
 """
@@ -25,6 +25,7 @@ from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from omegaconf import OmegaConf
+from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from reconciler.specs.codes import Code
@@ -205,6 +206,11 @@ class Composer:
     def _looked_at(self) -> tuple[list[str], list[str]]:
         own = (f"{BASE}.yaml", f"{DOCUMENT}.yaml")
         return sorted(self._mount.loaded.difference(own)), sorted(self._mount.listed)
+
+
+def forget_resolvers() -> None:
+    """Clear OmegaConf's resolvers in this process: ``${oc.env:NAME}`` means nothing after it."""
+    BaseContainer._resolvers.clear()
 
 
 def _check_override(override: Override) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from reconciler.domain.problem import SpecProblem
 from reconciler.specs.codes import Code
-from reconciler.specs.yaml_text import Path, Text
+from reconciler.specs.text import Path, Text
 
 _PART = r"[a-z0-9][a-z0-9_.-]{0,62}"
 _PACKAGE = r"(?:@(?:_here_|_global_|[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*))?"

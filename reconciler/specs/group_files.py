@@ -17,7 +17,8 @@ from reconciler.specs.conf_files import ConfFiles
 from reconciler.specs.defaults import defaults_problems
 from reconciler.specs.fields import ANYTHING, Shape
 from reconciler.specs.shape import base_document, document_shape
-from reconciler.specs.yaml_text import Text, read_yaml
+from reconciler.specs.text import Text
+from reconciler.specs.yaml_text import read_yaml
 
 HEADWAY = "headway.yaml"
 PICKED = ("cluster", "policy", "launcher")

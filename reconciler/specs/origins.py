@@ -11,7 +11,7 @@ from typing import Any
 from reconciler.domain.problem import Severity, SpecProblem
 from reconciler.specs.codes import Code
 from reconciler.specs.findings import GOT, Finding, KeyPath, dotted
-from reconciler.specs.yaml_text import Place, Text
+from reconciler.specs.text import Place, Text
 
 COMMAND_LINE = "command line"
 

@@ -29,7 +29,8 @@ from reconciler.specs.shape import (
     field_paths,
     shape_findings,
 )
-from reconciler.specs.yaml_text import Text, read_yaml
+from reconciler.specs.text import Text
+from reconciler.specs.yaml_text import read_yaml
 
 MAX_OVERRIDES = 100
 MAX_OVERRIDE_CHARACTERS = 4096

@@ -10,10 +10,8 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from omegaconf.basecontainer import BaseContainer
-
 from reconciler.specs.codes import Code
-from reconciler.specs.compose import Composer
+from reconciler.specs.compose import Composer, forget_resolvers
 from reconciler.specs.composed import ComposeError, GroupFile
 
 MEMORY_BYTES = 1 << 30
@@ -22,7 +20,7 @@ MEMORY_BYTES = 1 << 30
 def main() -> None:
     """Answer requests until the input ends."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    BaseContainer._resolvers.clear()
+    forget_resolvers()
     composers: dict[str, Composer] = {}
     for line in sys.stdin:
         request = json.loads(line)

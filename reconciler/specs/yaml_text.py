@@ -7,8 +7,7 @@ reaches the C stack.  Every problem of a file is reported, up to the first synta
 """
 
 import re
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import yaml
 
@@ -24,51 +23,14 @@ from reconciler.specs.interpolation import (
 from reconciler.specs.paths import MAX_BYTES, too_large
 from reconciler.specs.scalars import ScalarError, read_plain
 from reconciler.specs.syntax import full_width_problem, syntax_problem
+from reconciler.specs.text import Path, Text, place_of
 
 MAX_DEPTH = 24
 MAX_NODES = 5000
 
-Path: TypeAlias = tuple[str | int, ...]
-
 _LOADER: Any = getattr(yaml, "CLoader", yaml.Loader)
 _KEY = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9_.:/@*+-]{0,127}\Z")
 _DEFAULTS_KEY = re.compile(r"[A-Za-z0-9_/@. :-]{1,160}\Z")
-
-
-class Place(NamedTuple):
-    """Where a value stands: line and column from 1, and how many characters it has there."""
-
-    line: int
-    column: int
-    width: int = 0
-
-
-@dataclass(slots=True)
-class Text:
-    """One file, read.  ``value`` is None where the problems left nothing to go on with."""
-
-    file: str
-    value: dict[str, Any] | None = None
-    problems: list[SpecProblem] = field(default_factory=list)
-    is_plain: bool = True
-    """No value holds an interpolation or the missing mark ``???``."""
-    values: dict[Path, Any] = field(default_factory=dict)
-    """Path to the event that holds the value; see :meth:`place`."""
-    keys: dict[Path, Any] = field(default_factory=dict)
-
-    def place(self, path: Path, *, key: bool = False) -> Place | None:
-        """Return where the value (or the key) at ``path`` stands, None where it does not."""
-        event = (None if key else self.values.get(path)) or self.keys.get(path)
-        return None if event is None else _place(event)
-
-    def written(self, path: Path) -> str | None:
-        """Return a scalar as the file has it, cut at 80 characters; None for other values."""
-        event = self.values.get(path)
-        if not isinstance(event, yaml.ScalarEvent):
-            return None
-        quote = event.style if event.style in ("'", '"') else ""
-        text = f"{quote}{event.value}{quote}"
-        return text if len(text) <= 80 else text[:77] + "..."
 
 
 def read_yaml(data: bytes, file: str, shape: Shape = ANYTHING) -> Text:
@@ -123,12 +85,6 @@ def _decode(data: bytes, text: Text) -> str | None:
             )
         )
         return None
-
-
-def _place(event: Any) -> Place:
-    start, end = event.start_mark, event.end_mark
-    width = end.column - start.column if end.line == start.line else 0
-    return Place(start.line + 1, start.column + 1, max(width, 0))
 
 
 class _Frame:
@@ -186,7 +142,7 @@ class _Reader:
             self.top = None
 
     def _problem(self, event: Any, code: Code, message: str, hint: str) -> None:
-        line, column, _ = _place(event)
+        line, column, _ = place_of(event)
         if line not in self.lines_at_fault:
             self.text.problems.append(
                 SpecProblem(
@@ -310,12 +266,12 @@ class _Reader:
             self._problem(event, *found)
             return
         if key in frame.keys:
-            first = _place(frame.keys[key]).line
+            first = place_of(frame.keys[key]).line
             self._problem(
                 event,
                 Code.DUPLICATE_KEY,
                 f"key `{key}` is given twice: first in line {first}, again in line "
-                f"{_place(event).line}",
+                f"{place_of(event).line}",
                 "keep one of the two",
             )
             return
