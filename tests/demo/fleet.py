@@ -108,12 +108,10 @@ class Fleet:
     def commit(self, team: str, author: Person, subject: str) -> str:
         """Commit everything in a team's clone, push it, and return the commit id."""
         clone = self.folder / "clones" / team
+        run("git", "config", "user.name", author.name, cwd=clone)
+        run("git", "config", "user.email", author.email, cwd=clone)
         run("git", "add", "--all", cwd=clone)
-        run(
-            *("git", "-c", f"user.name={author.name}", "-c", f"user.email={author.email}"),
-            *("commit", "--quiet", "--message", subject),
-            cwd=clone,
-        )
+        run("git", "commit", "--quiet", "--message", subject, cwd=clone)
         if team != "platform":
             run("git", "pull", "--quiet", "--rebase", "origin", BRANCH, cwd=clone)
         run("git", "push", "--quiet", "origin", f"HEAD:{BRANCH}", cwd=clone)
