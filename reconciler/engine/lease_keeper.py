@@ -57,10 +57,14 @@ class LeaseKeeper:
 
     def check(self) -> None:
         """Raise ``DeposedError`` once the lease is lost, ``BackendError`` while it is doubtful."""
-        if self._lost is not None:
-            raise self._lost
+        self.check_lost()
         if not self._lease.is_fresh(self._monotonic_s()):
             raise BackendError("the lease could not be renewed in time; nothing is acted on")
+
+    def check_lost(self) -> None:
+        """Raise ``DeposedError`` once another holds the lease."""
+        if self._lost is not None:
+            raise self._lost
 
     def stop(self) -> None:
         """Renew no more; return when the thread is gone."""

@@ -150,7 +150,6 @@ class Loop:
         waited_s = 0.0
         while waited_s < self._world.cycle_s and not self._stop.wait(self._poll_s):
             waited_s += self._poll_s
-            self._check_lease()
             if self._world.news():
                 return
 

@@ -128,7 +128,7 @@ class _Service:
             return
         couriers.start()
         loop.run()
-        keeper.check()
+        keeper.check_lost()
         self._log.event("stopped", why="asked to; runs live on")
 
     def _world(self) -> tuple[Courier, LiveWorld]:

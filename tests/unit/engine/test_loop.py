@@ -136,6 +136,14 @@ def test_a_lost_lease_ends_the_loop_before_another_look() -> None:
     assert world.looks == 0
 
 
+def test_a_doubtful_lease_is_waited_for_without_a_look() -> None:
+    world = ScriptedWorld(None)
+    world.lease = BackendError("the lease could not be renewed in time")
+
+    assert world.loop.cycle() is None
+    assert world.looks == 0
+
+
 def test_a_broken_invariant_is_kept_as_evidence_and_ends_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
