@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import tzinfo
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import click
@@ -45,7 +45,9 @@ class View:
     now: Instant
     zone: tzinfo
     terminal: Terminal
-    is_quiet: bool = False
+    is_quiet: bool
+    again: Callable[[], "View"]
+    """Looks again: the newest state, at a newer instant."""
 
     def status_of(self, name: str) -> JobStatus:
         """Return the status of the job ``name`` says.  Raises ``NotFoundError`` with advice."""
@@ -77,17 +79,19 @@ class View:
             "age_s": max(self.now - self.branch.seen_at, 0),
         }
 
-    def footer(self, shown: int, statuses: Iterable[JobStatus], *, hidden: int = 0) -> None:
-        """Print the line under a table, unless ``-q``."""
-        if not self.is_quiet:
-            line = footer_line(
-                self.branch, statuses, self.zone, self.now, shown=shown, hidden=hidden
-            )
-            self.say(self.terminal.paint(line, "dim"))
+    def footer(self, shown: int, statuses: Iterable[JobStatus], *, hidden: int = 0) -> str:
+        """Return the line under a table; empty with ``-q``."""
+        if self.is_quiet:
+            return ""
+        line = footer_line(self.branch, statuses, self.zone, self.now, shown=shown, hidden=hidden)
+        return self.terminal.paint(line, "dim")
 
-    def say(self, text: str) -> None:
-        """Print text that may be painted; click is not to judge the stream a second time."""
-        click.echo(text, color=self.terminal.color)
+    def say(self, text: str, *, steers: bool = False) -> None:
+        """Print text that may be painted; click is not to judge the stream a second time.
+
+        ``steers``: the text moves the cursor, and ends where it says.
+        """
+        click.echo(text, nl=not steers, color=steers or self.terminal.color)
 
     def note(self, text: str) -> None:
         """Say something beside the output, on stderr, unless ``-q``."""
@@ -135,43 +139,66 @@ def reads_history(command: Command) -> Command:
 
 
 def _reads(command: Command, *, also_main: bool) -> Command:
-
     @wraps(command)
     @click.pass_context
     def wrapped(ctx: click.Context, /, **given: Any) -> Any:
-        now = Instant(int((ctx.find_object(Session) or Session()).clock()))
-        is_quiet, is_verbose = bool(given.pop("quiet")), bool(given.pop("verbose"))
-        zone = find_zone(given.pop("tz"))
-        terminal = find_terminal(given.pop("color"))
-        repository = Repository.find(given.pop("repo"))
-        say = _silence if is_quiet else _say
-        branch = open_branch(
-            repository,
+        session = ctx.find_object(Session) or Session()
+        asked = Asked(
+            is_quiet=bool(given.pop("quiet")),
+            zone=find_zone(given.pop("tz")),
+            terminal=find_terminal(given.pop("color")),
+            repository=Repository.find(given.pop("repo")),
             cluster=given.pop("cluster"),
             fetches=not given.pop("no_fetch"),
             also_main=also_main,
-            say=say,
+        )
+        view = asked.open(session)
+        if given.pop("verbose"):
+            _say(f"reading {view.branch.ref.name} in {view.repository.git_dir}")
+        return command(view=view, **given)
+
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the options of a read verb say; opening it again is looking again."""
+
+    is_quiet: bool
+    zone: tzinfo
+    terminal: Terminal
+    repository: Repository
+    cluster: str | None
+    fetches: bool
+    also_main: bool
+
+    def open(self, session: Session) -> View:
+        """Return the newest state.  Raises ``NotFoundError``, ``UsageError`` or ``GitError``."""
+        now = Instant(int(session.clock()))
+        branch = open_branch(
+            self.repository,
+            cluster=self.cluster,
+            fetches=self.fetches,
+            also_main=self.also_main,
+            say=_silence if self.is_quiet else _say,
         )
         view = View(
-            repository=repository,
+            repository=self.repository,
             branch=branch,
             now=now,
-            zone=zone,
-            terminal=terminal,
-            is_quiet=is_quiet,
+            zone=self.zone,
+            terminal=self.terminal,
+            is_quiet=self.is_quiet,
+            again=partial(self.open, session),
         )
         if now - branch.seen_at > STALE_AFTER_S:
             view.note(
                 f"warning: no sign of a reconciler for {duration(now - branch.seen_at)}; "
                 "what follows may be out of date"
             )
-        if is_verbose:
-            click.echo(f"headway: reading {branch.ref.name} in {repository.git_dir}", err=True)
-        return command(view=view, **given)
-
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped  # type: ignore[return-value]
+        return view
 
 
 _OPTIONS = (

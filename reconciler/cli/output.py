@@ -32,12 +32,17 @@ def output_option(*forms: str, default: str = "table") -> Callable[[Command], Co
 
 def emit(document: Mapping[str, Any], form: str) -> None:
     """Print one document as ``json`` or ``yaml``, ``api_version`` first."""
-    click.echo(as_text({"api_version": API_VERSION, **document}, form))
+    click.echo(as_text(document, form))
 
 
 def emit_items(kind: str, items: Sequence[Any], form: str, **facts: Any) -> None:
     """Print a list document: its kind, where it was read, the items."""
-    emit({"kind": kind, **facts, "items": list(items)}, form)
+    click.echo(list_text(kind, items, form, **facts))
+
+
+def list_text(kind: str, items: Sequence[Any], form: str, **facts: Any) -> str:
+    """Return what :func:`emit_items` prints."""
+    return as_text({"kind": kind, **facts, "items": list(items)}, form)
 
 
 def emit_names(names: Iterable[str]) -> None:
@@ -47,13 +52,17 @@ def emit_names(names: Iterable[str]) -> None:
 
 
 def as_text(document: Mapping[str, Any], form: str) -> str:
-    """Return the document's text without a last line end."""
+    """Return the text of a document as ``json``, ``json line`` or ``yaml``, ``api_version`` first.
+
+    There is no line end after the last line.
+    """
+    told = {"api_version": API_VERSION, **document}
     if form == "yaml":
         import yaml
 
-        text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+        text: str = yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=100)
         return text.rstrip("\n")
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    return json.dumps(told, indent=None if form == "json line" else 2, ensure_ascii=False)
 
 
 def instant(value: Instant | None) -> str | None:

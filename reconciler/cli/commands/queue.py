@@ -7,17 +7,19 @@ those that wait for a person.  Finished jobs are shown with ``--all``.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from typing import Any
 
 import click
 
 from reconciler.cli.items import job_item, waited_s
 from reconciler.cli.options import View, reads_fleet, team_option
-from reconciler.cli.output import emit_items, emit_names, output_option
+from reconciler.cli.output import list_text, output_option
 from reconciler.cli.phrases import PHASE_STYLES, phrase, why_in_short
 from reconciler.cli.places import place
 from reconciler.cli.tables import Cell, Column, render
 from reconciler.cli.terminal import clean
 from reconciler.cli.times import clock, duration, time_of_day, zone_name
+from reconciler.cli.watching import watch
 from reconciler.domain.plan import Expectation
 from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobPhase, JobStatus
@@ -48,31 +50,45 @@ class Row:
 @click.command()
 @team_option
 @click.option("-a", "--all", "shows_all", is_flag=True, help="Show finished jobs too.")
+@click.option("-w", "--watch", "watches", is_flag=True, help="Show it again when it changes.")
 @click.option("--no-headers", is_flag=True, help="Leave out the line of heads.")
 @output_option("table", "wide", "json", "yaml", "name")
 @reads_fleet
-def queue(view: View, team: str | None, shows_all: bool, no_headers: bool, output: str) -> None:
+def queue(
+    view: View, team: str | None, shows_all: bool, watches: bool, no_headers: bool, output: str
+) -> None:
     """Show who runs, who waits, and when each job is expected to start.
 
     START is when a running job started, or when a pending one is expected to (~), with the
     time it is nine times out of ten not later than (p90). WAIT is all the time since the job
-    was submitted in which it did not run.
+    was submitted in which it did not run. With -w and -o json, each look is one line.
     """
-    every = view.branch.statuses()
-    rows = rows_of(every.values(), view.branch.forecast, shows_all=shows_all, team=team)
-    if output == "name":
-        emit_names(f"job/{row.status.job}" for row in rows)
-    elif output in ("json", "yaml"):
-        items = [
-            {"position": row.position, **job_item(row.status, row.expectation, view.now)}
-            for row in rows
-        ]
-        emit_items("JobList", items, output, state=view.state_item())
-    else:
+
+    def show(view: View) -> str:
+        every = view.branch.statuses()
+        rows = rows_of(every.values(), view.branch.forecast, shows_all=shows_all, team=team)
+        if output == "name":
+            return "\n".join(f"job/{row.status.job}" for row in rows)
+        if output in ("json", "yaml"):
+            form = "json line" if watches and output == "json" else output
+            return list_text("JobList", _items(rows, view), form, state=view.state_item())
         heads, lines = table(rows, view.zone, view.now, is_wide=output == "wide")
-        if lines:
-            view.say(render(heads, lines, view.terminal, heads=not no_headers))
-        view.footer(len(rows), every.values(), hidden=0 if shows_all else _finished(every, team))
+        shown = render(heads, lines, view.terminal, heads=not no_headers) if lines else ""
+        hidden = 0 if shows_all else _finished(every, team)
+        parts = (shown, view.footer(len(rows), every.values(), hidden=hidden))
+        return "\n".join(part for part in parts if part)
+
+    if watches:
+        watch(view, show, is_screen=output in ("table", "wide"))
+    elif text := show(view):
+        view.say(text)
+
+
+def _items(rows: Iterable[Row], view: View) -> list[dict[str, Any]]:
+    return [
+        {"position": row.position, **job_item(row.status, row.expectation, view.now)}
+        for row in rows
+    ]
 
 
 def rows_of(

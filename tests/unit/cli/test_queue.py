@@ -1,14 +1,18 @@
 """Who runs, who waits, and when: the rows, their order, and every form they are printed in."""
 
 import json
+from pathlib import Path
 
+import pytest
 import yaml
 
 from reconciler.cli.commands.queue import rows_of
 from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobPhase
+from reconciler.errors import GitError
+from reconciler.specs.serialize import status_to_json
 from tests.unit.cli.command_line import Headway
-from tests.unit.cli.sample_fleet import a_status, at, forecast, statuses
+from tests.unit.cli.sample_fleet import a_status, at, forecast, statuses, write_branch
 
 IN_ORDER = [
     "risk/align-70b", "recsys/qwen3-dpo", "vision/probe", "search/embed-v2",
@@ -148,3 +152,45 @@ def test_colour_never_carries_the_state_alone(headway: Headway) -> None:
     assert "\x1b[32mrunning\x1b[0m" in painted
     for word in ("running", "stopping", "pending", "held", "suspended", "invalid"):
         assert word in plain
+
+
+def test_watching_prints_each_change_once_and_ends_when_interrupted(
+    repo: Path, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = a_status("search/embed-v2", JobPhase.SUCCEEDED, Reason.COMPLETED)
+    looks = iter((None, {"status/search/embed-v2.json": status_to_json(finished)}, None))
+
+    def pause(_: float) -> None:
+        try:
+            change = next(looks)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+        if change:
+            write_branch(repo, change)
+
+    monkeypatch.setattr("reconciler.cli.watching.sleep", pause)
+    said = headway("-q", "queue", "-w", "-o", "json", "--team", "search")
+    assert said.code == 130
+    first, second = (json.loads(line)["items"] for line in said.lines)
+    assert [item["job"] for item in first] == ["search/embed-v2"]
+    assert second == []
+
+
+def test_watching_outlives_a_remote_that_does_not_answer(
+    headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter((None, None))
+
+    def fail(*_: object, **__: object) -> None:
+        raise GitError("git for-each-ref: no answer within its time limit")
+
+    def pause(_: float) -> None:
+        monkeypatch.setattr("reconciler.cli.options.open_branch", fail)
+        if next(looks, "over") == "over":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("reconciler.cli.watching.sleep", pause)
+    said = headway("queue", "-w")
+    assert said.code == 130
+    assert said.out.count("in use") == 1
+    assert said.err.count("warning: git for-each-ref") == 2
