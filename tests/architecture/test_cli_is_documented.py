@@ -49,7 +49,7 @@ def test_every_verb_has_a_section(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_is_documented_in_its_verbs_section(verb: str) -> None:
-    reads = "cluster" in {option.name for option in options(verb)}
+    reads = "no_fetch" in {option.name for option in options(verb)}
     told = spellings(SECTIONS[f"headway {verb}"]) | (spellings(SHARED) if reads else set())
     missing = [
         name
