@@ -9,8 +9,7 @@ answer with no ancestor, or with a wrong one, and the check would report all cle
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from hashlib import sha1, sha256
+from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.domain.units import CommitId
@@ -19,37 +18,21 @@ from reconciler.ports import Tree, TreeEntry
 from reconciler.store.git.cat_file import DESIRED_ROOTS, GitTree, shown_path
 from reconciler.store.git.command import full_id, git, resolve
 
-PLAIN = "100644"
-EXECUTABLE = "100755"
-LINK = "120000"
-LARGEST_EDIT_BYTES = 1 << 20
-"""A file of the work tree above this is read no further: validation refuses it by its size."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
-    """One path as the change leaves it: ``entry`` None for a path that it deletes."""
-
-    entry: TreeEntry | None
-    content: bytes | None = None
-    """Only for work tree edits, whose blob git does not have."""
+Edits = Mapping[str, TreeEntry | None]
+"""Paths as a change leaves them: None for a path that it deletes."""
 
 
 class OverlayTree:
-    """A tree with some paths changed; a :class:`reconciler.ports.Tree`."""
+    """A tree with some paths changed; a :class:`reconciler.ports.Tree`.
 
-    def __init__(self, under: Tree, edits: Mapping[str, Edit]) -> None:
+    ``blobs`` reads the blobs of both: a work tree holds some that git does not have yet.
+    """
+
+    def __init__(self, under: Tree, edits: Edits, blobs: Tree) -> None:
         self._under = under
-        entries = dict(under.entries)
-        self._contents: dict[str, bytes] = {}
-        for path, edit in edits.items():
-            if edit.entry is None:
-                entries.pop(path, None)
-                continue
-            entries[path] = edit.entry
-            if edit.content is not None:
-                self._contents[edit.entry.oid] = edit.content
-        self._entries = dict(sorted(entries.items()))
+        self._blobs = blobs
+        entries = {**under.entries, **edits}
+        self._entries = {path: entry for path, entry in sorted(entries.items()) if entry}
 
     @property
     def commit(self) -> CommitId:
@@ -62,10 +45,7 @@ class OverlayTree:
 
     def read(self, oids: Iterable[str]) -> Mapping[str, bytes]:
         """Return the blobs asked for, those of edits included."""
-        wanted = list(oids)
-        found = {oid: self._contents[oid] for oid in wanted if oid in self._contents}
-        missing = [oid for oid in wanted if oid not in found]
-        return found | dict(self._under.read(missing)) if missing else found
+        return self._blobs.read(oids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +58,21 @@ class Change:
     head_tree: Tree
     edited: tuple[str, ...] = ()
     """Paths under ``conf`` and ``jobs`` that the change touches, sorted."""
-    contested: tuple[str, ...] = field(default=())
+    contested: tuple[str, ...] = ()
     """Paths that the base changed too since the branch left it: a merge would conflict."""
 
 
 def open_change(
-    repo: Path, base: str, *, head: str = "HEAD", work_tree: Path | None = None
+    repo: Path,
+    base: str,
+    *,
+    head: str = "HEAD",
+    work_tree: Tree | None = None,
+    changed: Iterable[str] = (),
 ) -> Change:
-    """Return the change of ``head`` (and of ``work_tree``) against the newest ``base``.
+    """Return the change of ``head`` against the newest ``base``.
 
+    ``work_tree`` is what is on disk over ``head``, ``changed`` the paths that differ there.
     Raises ``NotFoundError`` for a revision that is not here and ``GitError`` where the merge
     base cannot be known.
     """
@@ -95,14 +81,14 @@ def open_change(
     theirs = _committed_edits(repo, fork, base_id)
     edits = _committed_edits(repo, fork, head_id)
     if work_tree is not None:
-        edits |= _work_tree_edits(work_tree)
+        edits |= {path: work_tree.entries.get(path) for path in changed}
     base_tree = GitTree(repo, base_id)
     contested = [path for path in edits if path in theirs and theirs[path] != edits[path]]
     return Change(
         base=base_id,
         head=head_id,
         base_tree=base_tree,
-        head_tree=OverlayTree(base_tree, edits),
+        head_tree=OverlayTree(base_tree, edits, work_tree or base_tree),
         edited=tuple(sorted(edits)),
         contested=tuple(sorted(contested)),
     )
@@ -146,23 +132,23 @@ def _known(repo: Path, revision: str) -> CommitId:
     return commit
 
 
-def _committed_edits(repo: Path, old: CommitId, new: CommitId) -> dict[str, Edit]:
+def _committed_edits(repo: Path, old: CommitId, new: CommitId) -> dict[str, TreeEntry | None]:
     raw = git(
         repo, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev",
         full_id(old), full_id(new), "--", *DESIRED_ROOTS,
     ).stdout  # fmt: skip
     words = raw.split(b"\0")[:-1]
-    edits: dict[str, Edit] = {}
-    oids = []
+    edits: dict[str, TreeEntry | None] = {}
+    kept = []
     for about, path in zip(words[::2], words[1::2], strict=True):
         _, mode, _, oid, letter = about.decode("ascii").split()
         if letter == "D":
-            edits[shown_path(path)] = Edit(entry=None)
+            edits[shown_path(path)] = None
         else:
-            oids.append((shown_path(path), mode, oid))
-    sizes = _sizes(repo, [oid for _, _, oid in oids])
-    for shown, mode, oid in oids:
-        edits[shown] = Edit(entry=TreeEntry(mode=mode, oid=oid, size=sizes.get(oid, 0)))
+            kept.append((shown_path(path), mode, oid))
+    sizes = _sizes(repo, [oid for _, _, oid in kept])
+    for shown, mode, oid in kept:
+        edits[shown] = TreeEntry(mode=mode, oid=oid, size=sizes.get(oid, 0))
     return edits
 
 
@@ -173,34 +159,3 @@ def _sizes(repo: Path, oids: list[str]) -> dict[str, int]:
     lines = git(repo, "cat-file", "--batch-check", "--buffer", stdin=stdin).text.splitlines()
     answers = [line.split() for line in lines]
     return {words[0]: int(words[2]) for words in answers if len(words) == 3}
-
-
-def _work_tree_edits(work_tree: Path) -> dict[str, Edit]:
-    """Return the paths that differ from HEAD on disk, untracked files included."""
-    top = Path(git(work_tree, "rev-parse", "--show-toplevel").text)
-    changed = git(
-        top, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "HEAD", "--",
-        *DESIRED_ROOTS,
-    ).stdout  # fmt: skip
-    untracked = git(
-        top, "ls-files", "--others", "--exclude-standard", "-z", "--", *DESIRED_ROOTS
-    ).stdout
-    is_sha256 = git(top, "rev-parse", "--show-object-format").text == "sha256"
-    paths = {*changed.split(b"\0"), *untracked.split(b"\0")} - {b""}
-    return {shown_path(path): _edit_on_disk(top, path, is_sha256) for path in sorted(paths)}
-
-
-def _edit_on_disk(top: Path, raw: bytes, is_sha256: bool) -> Edit:
-    path = top / raw.decode("utf-8", "surrogateescape")
-    if path.is_symlink():
-        content, mode = bytes(path.readlink()), LINK
-    elif not path.is_file():
-        return Edit(entry=None)
-    else:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_EDIT_BYTES + 1)
-        mode = PLAIN
-    header = f"blob {len(content)}\0".encode()
-    maker = sha256 if is_sha256 else sha1
-    oid = maker(header + content).hexdigest()
-    return Edit(entry=TreeEntry(mode=mode, oid=oid, size=len(content)), content=content)
