@@ -81,7 +81,7 @@ _STATUS_KEYS = {
     *("recorded_generation", "recorded_priority", "waits_for_resubmission"),
 }
 _ATTEMPT_KEYS = {
-    *("node", "nodes", "attempt_phase", "ran", "since_checkpoint", "cause", "asked_ago"),
+    *("node", "nodes", "on", "attempt_phase", "ran", "since_checkpoint", "cause", "asked_ago"),
     *("seen", "outcome", "exit_status", "step", "total_steps", "seen_message", "outcome_reason"),
 }
 _KNOWN = _SPEC_KEYS | _FILE_KEYS | _STATUS_KEYS | _ATTEMPT_KEYS
@@ -282,7 +282,9 @@ class _World:
         return an_observation(attempt, seen.state.value, **changed)
 
     def _allocation(self, spec: JobSpec, job: Mapping[str, Any]) -> Allocation:
-        """Give the next free devices of the named node or nodes, lowest first."""
+        """Give the named devices, or the next free ones of the named node or nodes."""
+        if "on" in job:
+            return devices_of(self.cluster, job["on"])
         counts = job.get("nodes") or {job.get("node", "n1"): spec.gpus.count}
         where = {}
         for node, count in counts.items():

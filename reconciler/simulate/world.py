@@ -188,7 +188,8 @@ class SimWorld:
         self.now = target
 
     def cycles(self, span_s: int, memo: Memo | None = None) -> Iterator[CycleReport]:
-        """Run cycles for ``span_s`` seconds: after each event, and at most ``cycle_s`` apart.
+        """Run cycles for ``span_s`` seconds: a second after one that changed something, after
+        each event, and at most ``cycle_s`` apart.
 
         Yields each cycle's report, with the world as that cycle left it.
         """
@@ -200,7 +201,7 @@ class SimWorld:
             if self.now >= end:
                 return
             due = self.events.next_at()
-            soonest = Instant(self.now + self.policy.cycle_s)
+            soonest = Instant(self.now + (1 if report.update else self.policy.cycle_s))
             if due is not None:
                 soonest = min(soonest, max(due, Instant(self.now + 1)))
             self.advance(min(soonest, end) - self.now)

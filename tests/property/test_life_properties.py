@@ -1,0 +1,77 @@
+"""What holds over whole lives of a fleet: many cycles, failures, losses, edits, crashes."""
+
+from typing import Any
+
+from hypothesis import given
+
+from reconciler.domain.plan import Verb
+from reconciler.domain.reason import Reason
+from reconciler.planning.lifecycle import LEGAL
+from tests.property.lives import Life, quota_use, spec_of
+from tests.strategies import Step, clusters, lives, quotas
+
+DAY_S = 86_400
+
+
+@given(clusters(), quotas(), lives())
+def test_a_life_keeps_every_rule(
+    nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step]
+) -> None:
+    """Invariants are checked inside each cycle; here is what they cannot see."""
+    life = Life(nodes, limits, steps)
+    for _ in life.cycles(rest_s=DAY_S):
+        held = [pair for devices in life.really_running().values() for pair in devices]
+        assert len(held) == len(set(held)), "two runs really share a device"
+        for team, limit in limits.items():
+            if "*" in limit["quota"]:
+                assert quota_use(life.world, team) <= limit["quota"]["*"]
+
+    illegal = [t for _, t in life.world.log if t.after not in LEGAL[t.before]]
+    assert illegal == []
+    assert len(life.world.launches) == len(set(life.world.launches))
+
+
+@given(clusters(), quotas(), lives())
+def test_a_settled_world_does_nothing(
+    nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step]
+) -> None:
+    life = Life(nodes, limits, steps)
+    for _ in life.cycles(rest_s=60):
+        pass
+    reports = [next(iter(life.world.cycles(0))) for _ in range(8)]
+
+    assert not reports[-1].update, "it never settles"
+    assert reports[-1].plan.digest == reports[-2].plan.digest
+
+
+@given(clusters(), quotas(), lives(calm=True))
+def test_nobody_is_stopped_in_vain(
+    nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step]
+) -> None:
+    life = Life(nodes, limits, steps)
+    waiting: dict[str, int] = {}
+    for report in life.cycles(rest_s=2 * 3600):
+        now = report.snapshot.now
+        for job, decision in report.plan.decisions.items():
+            if decision.verb is Verb.PREEMPT and decision.for_job is not None:
+                victim = spec_of(report, job)
+                assert victim is not None
+                waiting[decision.for_job] = now + victim.grace_s + 5
+            if decision.verb is Verb.START:
+                waiting.pop(job, None)
+        assert all(now <= due for due in waiting.values()), f"victims left in vain for {waiting}"
+
+
+@given(clusters(), lives(calm=True, most=10))
+def test_there_are_no_loops_and_everything_ends(nodes: dict[str, Any], steps: list[Step]) -> None:
+    """Without new jobs the preemptions are finite, and whatever can run at all has run."""
+    life = Life(nodes, {}, steps)
+    preemptions = 0
+    for report in life.cycles(rest_s=10 * DAY_S):
+        preemptions += sum(d.verb is Verb.PREEMPT for d in report.plan.decisions.values())
+
+    jobs = len(life.world.statuses)
+    assert preemptions <= jobs * jobs
+    for status in life.world.statuses.values():
+        hopeless = status.reason in (Reason.NEVER_FITS, Reason.NODES_UNAVAILABLE)
+        assert status.phase.is_finished or hopeless, status

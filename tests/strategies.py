@@ -1,0 +1,203 @@
+"""Hypothesis strategies: random snapshots, and random lives of a simulated fleet."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from reconciler.domain.snapshot import Snapshot
+from reconciler.planning.placement import place
+from reconciler.planning.topology import allocation_of, layout, shape
+from tests.builders import a_snapshot
+from tests.values import a_cluster, a_spec
+
+TYPES = ("A100-80GB", "H100-80GB")
+NAMES = tuple("abcdefghij")
+TEAMS = ("research", "vision")
+PRIORITIES = ("P0", "P1", "P2", "P3", "P4")
+DURATIONS = ("1m", "10m", "1h", "5h")
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
+    """One to four nodes of up to eight GPUs, in the spelling of ``a_cluster``."""
+    count = draw(st.integers(1, 4))
+    return {
+        f"n{i}": {
+            "gpus": draw(st.sampled_from((1, 2, 4, 8))),
+            "gpu_type": draw(st.sampled_from(TYPES)) if i else TYPES[0],
+            "rack": draw(st.sampled_from(("r1", "r2"))),
+            "islands": draw(st.sampled_from((0, 1, 2))),
+            "state": draw(st.sampled_from(("ready", "ready", "ready", "cordoned", "draining"))),
+        }
+        for i in range(count)
+    }
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> dict[str, Any]:
+    """What a job asks for."""
+    return {
+        "gpus": draw(st.sampled_from((1, 1, 2, 3, 4, 8))),
+        "within": draw(st.sampled_from(("node", "node", "nvlink", "rack", "cluster"))),
+        "types": draw(st.sampled_from(((), (), TYPES[:1], TYPES[1:], TYPES))),
+        "priority": draw(st.sampled_from(PRIORITIES)),
+        "preemptible": draw(st.booleans()),
+        "serves_online": draw(st.booleans()),
+        "estimate": draw(st.sampled_from(DURATIONS)),
+    }
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    """A random moment of a small fleet: jobs in every phase, files in every state."""
+    nodes = draw(clusters())
+    names = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=9))
+    running: dict[str, Any] = {}
+    pending: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    free = (1 << sum(node["gpus"] for node in nodes.values())) - 1
+    where = layout(a_cluster(nodes))
+    for name in names:
+        job = draw(requests())
+        full = f"{draw(st.sampled_from(TEAMS))}/{name}"
+        kind = draw(st.sampled_from(("running", "running", "pending", "pending", "other")))
+        if kind == "running":
+            devices = place(shape(a_spec(full, **job).gpus, where), free, where)
+            if devices is None:
+                kind = "pending"
+            else:
+                free &= ~devices
+                running[full] = job | draw(_live(_positions(devices, where)))
+        if kind == "pending":
+            pending[full] = job | draw(_waiting(names))
+        elif kind == "other":
+            others[full] = job | draw(_over())
+    return a_snapshot(
+        nodes=nodes,
+        running=running,
+        pending=pending,
+        others=others,
+        teams=draw(quotas()),
+        rewritten=draw(st.sampled_from((False, False, False, False, True))),
+        allowed_prune=draw(st.sampled_from((0, 0, 3))),
+    )
+
+
+def _positions(devices: int, where: Any) -> dict[str, list[int]]:
+    """Return the devices as positions on their nodes, as ``devices_of`` takes them."""
+    on_node = {node.name: node.all for node in where.nodes}
+    found: dict[str, list[int]] = {}
+    for share in allocation_of(devices, where).shares:
+        first = on_node[share.node] & -on_node[share.node]
+        offset = first.bit_length() - 1
+        part = devices & on_node[share.node]
+        found[share.node] = [i for i in range(64) if part >> (offset + i) & 1]
+    return found
+
+
+@st.composite
+def _live(draw: st.DrawFn, on: Mapping[str, list[int]]) -> dict[str, Any]:
+    job: dict[str, Any] = {
+        "on": on,
+        "ran": draw(st.sampled_from(DURATIONS)),
+        "file": draw(st.sampled_from(("valid",) * 6 + ("gone", "invalid"))),
+        "seen": draw(
+            st.sampled_from(("running",) * 6 + ("unknown", "absent", "lost", "ended", "missing"))
+        ),
+        "suspend": draw(st.sampled_from((False,) * 5 + (True,))),
+        "resubmitted": draw(st.sampled_from((False,) * 7 + (True,))),
+    }
+    if job["seen"] == "ended":
+        job["outcome"] = draw(st.sampled_from(("succeeded", "failed", "stopped", "diverged")))
+    if draw(st.booleans()):
+        job["since_checkpoint"] = draw(st.sampled_from(("10s", "10m")))
+    cause = draw(st.sampled_from((None,) * 4 + ("preempt", "suspend", "cancel", "time_limit")))
+    if cause is not None:
+        job |= {"cause": cause, "asked_ago": draw(st.sampled_from(("5s", "100s", "10m")))}
+    elif draw(st.sampled_from((False, False, False, True))):
+        job["attempt_phase"] = "launching"
+    return job
+
+
+@st.composite
+def _waiting(draw: st.DrawFn, names: list[str]) -> dict[str, Any]:
+    job: dict[str, Any] = {
+        "file": draw(st.sampled_from(("valid",) * 6 + ("gone", "invalid", "never_valid"))),
+        "suspend": draw(st.sampled_from((False,) * 6 + (True,))),
+        "submitted_ago": draw(st.sampled_from(DURATIONS)),
+    }
+    if draw(st.sampled_from((False, False, False, True))):
+        team = draw(st.sampled_from(TEAMS))
+        job["after"] = [f"{team}/{draw(st.sampled_from(names))}"]
+    if draw(st.booleans()):
+        job["deadline_in"] = draw(st.sampled_from(("1m", "1h", "1d")))
+    if draw(st.booleans()):
+        job |= {"tries_used": 1, "retry_in": draw(st.sampled_from((0, "1m")))}
+    if job["file"] == "gone":
+        job["absent_for"] = draw(st.sampled_from(("1m", "1h")))
+    if job["file"] == "never_valid":
+        job = {"file": "never_valid"}
+    return job
+
+
+@st.composite
+def _over(draw: st.DrawFn) -> dict[str, Any]:
+    phase = draw(st.sampled_from(("succeeded", "failed", "cancelled", "diverged", "suspended")))
+    return {
+        "phase": phase,
+        "resubmitted": draw(st.booleans()),
+        "file": draw(st.sampled_from(("valid", "valid", "gone", "invalid"))),
+        "suspend": phase == "suspended" and draw(st.booleans()),
+    }
+
+
+@st.composite
+def quotas(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
+    """Quotas of the teams, or none."""
+    limit = st.sampled_from((2, 4, 8))
+    some = st.fixed_dictionaries({}, optional={"*": limit, TYPES[0]: limit})
+    return {team: {"quota": draw(some)} for team in TEAMS if draw(st.booleans())}
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that happens to a simulated fleet, and how long until the next."""
+
+    what: str
+    job: str
+    node: str
+    fields: Mapping[str, Any]
+    luck: Mapping[str, Any]
+    then_s: int
+
+
+@st.composite
+def steps(draw: st.DrawFn, calm: bool = False) -> Step:
+    """One step; a ``calm`` life has only new jobs in it."""
+    kinds = ("submit",) * 6
+    if not calm:
+        kinds += ("edit", "edit", "remove", "break", "node", "silent", "dies", "raise", "prune")
+        kinds += ("rewritten",)
+    return Step(
+        what=draw(st.sampled_from(kinds)),
+        job=f"{draw(st.sampled_from(TEAMS))}/{draw(st.sampled_from(NAMES))}",
+        node=f"n{draw(st.integers(0, 3))}",
+        fields=draw(requests()) | {"grace": draw(st.sampled_from(("20s", "2m")))},
+        luck={
+            "work": draw(st.sampled_from(DURATIONS)),
+            "save": draw(st.sampled_from(("1s", "10s", "1m"))),
+            "fault": None if calm else draw(st.sampled_from((None, None, None, *FAULTS))),
+            "on": draw(st.sampled_from((True, False))),
+        },
+        then_s=draw(st.sampled_from((0, 1, 20, 300, 3600))),
+    )
+
+
+FAULTS = ("fails", "killed", "no_result", "diverges", "lost", "ignores_stop", "survives_grace")
+
+
+def lives(*, calm: bool = False, most: int = 12) -> st.SearchStrategy[list[Step]]:
+    """Return lives of a fleet of up to ``most`` steps."""
+    return st.lists(steps(calm=calm), min_size=1, max_size=most)
