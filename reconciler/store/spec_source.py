@@ -11,11 +11,14 @@ from reconciler.domain.job import Submission
 from reconciler.domain.units import CommitId, JobId
 from reconciler.errors import GitError
 from reconciler.store.git.cat_file import GitTree
+from reconciler.store.git.command import git, resolve
 from reconciler.store.git.history import author_of, brought_by, is_ancestor, trailed
 from reconciler.store.git.remote import fetch_ref
 from reconciler.store.submissions import submissions_between
 
 ALLOW_PRUNE = "Headway-Allow-Prune"
+LEFT_BEHIND = "refs/headway/left-behind"
+"""Tips that a rewritten main left, one ref each, so that maintenance does not prune them."""
 
 
 class SpecSource:
@@ -25,22 +28,34 @@ class SpecSource:
         self.repo = repo
         self.remote = remote
         self.branch = branch
-        self.ref = f"refs/headway/fetched/{branch}"
+        self.ref = f"refs/headway/seen/{branch}"
         """Here: where the remote's branch was at the last fetch, wherever it went."""
+        self._fetched_ref = f"refs/headway/fetched/{branch}"
 
     def fetch(self) -> CommitId:
         """Return the newest tip of the remote's branch.
 
-        Raises ``GitError``: retryable where the remote does not answer, not where it answers
-        and has no such branch.
+        A tip that the branch was rewound from is kept in this repository: statuses name commits
+        of it.  Raises ``GitError``: retryable where the remote does not answer, not where it
+        answers and has no such branch.
         """
-        tip = fetch_ref(self.repo, self.remote, f"refs/heads/{self.branch}", self.ref)
+        tip = fetch_ref(self.repo, self.remote, f"refs/heads/{self.branch}", self._fetched_ref)
+        self._keep_what_was_left(tip)
         if tip is None:
             raise GitError(
                 f"the remote has no branch {self.branch}; nothing is read, so nothing is stopped",
                 retryable=False,
             )
         return tip
+
+    def _keep_what_was_left(self, tip: CommitId | None) -> None:
+        seen = resolve(self.repo, self.ref)
+        if tip == seen:
+            return
+        if seen is not None and (tip is None or not is_ancestor(self.repo, seen, tip)):
+            git(self.repo, "update-ref", f"{LEFT_BEHIND}/{seen}", seen)
+        if tip is not None:  # last, so that a crash before it only repeats the above
+            git(self.repo, "update-ref", self.ref, tip)
 
     def tree(self, commit: CommitId) -> GitTree:
         """Return the files of a commit under ``conf/`` and ``jobs/``, read when first asked."""

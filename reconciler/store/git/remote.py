@@ -1,8 +1,9 @@
 """How is a remote read and written?  Explicit refs only, and every push is a compare-and-swap.
 
 The push is the lock: it moves a ref only from the commit its writer planned on.  Forges word a
-lost race in many ways, so no wording is trusted: after any refusal the remote is asked what it
-holds.  It moved: somebody else was first.  It did not: the remote does not let us write.
+lost race in many ways, so no wording is trusted for it: after any refusal the remote is asked what
+it holds.  It moved: somebody else was first.  It did not, and it names a hook, a protection or a
+permission: a person must act.  Else it was busy, which also means to read and plan again.
 """
 
 from collections.abc import Sequence
@@ -18,9 +19,15 @@ NEEDS_A_PERSON = (
     "permission denied", "access denied", "not authorized", "unauthorized", "forbidden",
     "returned error: 401", "returned error: 403", "host key verification failed", "read-only",
     "repository not found", "insufficient permission", "protocol 'ext' not supported",
-    "transport 'ext' not allowed",
+    "transport 'ext' not allowed", "dubious ownership",
 )  # fmt: skip
 """What remotes say, in lower case, when waiting cannot help."""
+
+REFUSALS = (
+    "hook declined", "protected branch", "denied", "deny", "not allowed", "not permitted",
+    "prohibited", "refusing", "disabled", "unpacker error",
+)  # fmt: skip
+"""The same for a push whose ref did not move; anything else is taken for a ref that was busy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,17 +101,20 @@ def push(repo: Path, remote: str, updates: Sequence[RefUpdate]) -> None:
                 f"{each.ref} was expected at {each.old or 'nothing'} and is at "
                 f"{held or 'nothing'}: somebody else wrote first"
             )
-    reason = refused[0].split("\t")[-1]
-    if "lock" in reason:  # another push holds the ref at this moment
-        raise StaleRevisionError(f"{updates[0].ref}: {reason}")
-    said = [line[7:].strip() for line in done.stderr.splitlines() if line.startswith("remote:")]
-    words_of_remote = "; ".join(line for line in said if line)[:400]
-    raise GitError(
-        f"git push: the remote refuses {updates[0].ref}: {reason}"
-        + (f" ({words_of_remote})" if words_of_remote else "")
-        + ". headway writes status before it acts, so nothing starts until this account may push",
-        retryable=False,
-    )
+    raise _refused(updates[0].ref, refused[0].split("\t")[-1], done.stderr)
+
+
+def _refused(ref: str, reason: str, stderr: str) -> GitError | StaleRevisionError:
+    """Tell a remote that does not let us write from one that was only busy with the ref."""
+    said = "; ".join(line[7:].strip() for line in stderr.splitlines() if line.startswith("remote:"))
+    words = f"{reason} ({said[:400]})" if said else reason
+    if any(word in words.lower() for word in (*REFUSALS, *NEEDS_A_PERSON)):
+        return GitError(
+            f"git push: the remote refuses {ref}: {words}. headway writes status before it acts, "
+            "so nothing starts until this account may push",
+            retryable=False,
+        )
+    return StaleRevisionError(f"{ref} could not be moved now: {words}")
 
 
 def _failed(repo: Path, command: str, done: Completed) -> GitError:

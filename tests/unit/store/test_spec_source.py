@@ -2,6 +2,7 @@ import pytest
 
 from reconciler.domain.units import CommitId
 from reconciler.errors import GitError
+from reconciler.store.git import repository
 from reconciler.store.spec_source import SpecSource
 from tests.git_worlds import ADA, GRACE, Reconciler, Remote, run_git
 
@@ -93,6 +94,26 @@ def test_a_rewritten_main_is_fetched_and_told(remote: Remote, source: SpecSource
     assert source.tree(cursor).read([]) == {}, "the commit left behind can still be read"
 
 
+def test_a_commit_that_main_left_behind_outlives_maintenance(
+    remote: Remote, source: SpecSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = remote.commit({JOB: "1"})
+    left = remote.commit({JOB: "2"})
+    source.fetch()
+    remote.reset(None)
+    with pytest.raises(GitError):
+        source.fetch()
+    remote.reset(old)
+    remote.commit({JOB: "3"})
+    source.fetch()
+    monkeypatch.setattr(repository, "EXPIRE", "now")
+
+    repository.maintain(source.repo)
+
+    entry = source.tree(left).entries[JOB]
+    assert source.tree(left).read([entry.oid]) == {entry.oid: b"2"}
+
+
 def test_a_rewind_to_an_older_commit_is_a_rewrite(remote: Remote, source: SpecSource) -> None:
     old = remote.commit({JOB: "1"})
     cursor = remote.commit({JOB: "2"})
@@ -160,4 +181,4 @@ def test_the_other_branches_of_the_remote_stay_there(remote: Remote, source: Spe
 
     names = run_git(source.repo, "for-each-ref", "--format=%(refname)").splitlines()
 
-    assert names == ["refs/headway/fetched/main"]
+    assert names == ["refs/headway/fetched/main", "refs/headway/seen/main"]
