@@ -25,6 +25,14 @@ def a_run(
     run_dir = root / f"a{number}"
     run_dir.mkdir(parents=True)
     checkpoints = root / "checkpoints"
+    section = {
+        "task": "sft",
+        "model": "random:qwen3-tiny",
+        "dataset": "sample:support-chats",
+        "max_length": 256,
+        "learning_rate": 1e-3,
+        "max_steps": 4,
+    } | train
     request = {
         "version": "headway.run/v1",
         "attempt": f"demo.tiny-g1-a{number}-0123456789",
@@ -38,15 +46,7 @@ def a_run(
         "global_batch": world_size * per_device * accumulation,
         "per_device_batch": per_device,
         "accumulation": accumulation,
-        "train": {
-            "task": "sft",
-            "model": "random:qwen3-tiny",
-            "dataset": "sample:support-chats",
-            "max_length": 256,
-            "learning_rate": 1e-3,
-            "max_steps": 4,
-        }
-        | {name: value for name, value in train.items() if value is not None},
+        "train": {key: value for key, value in section.items() if value is not None},
         "data_root": str(root),
         "checkpoint": {"every_steps": every, "keep": keep, "dir": str(checkpoints)},
         "resume_from": str(checkpoints) if resumes else None,

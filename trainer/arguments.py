@@ -4,9 +4,7 @@ import math
 from typing import Any
 
 from trainer.config import Request
-
-GALORE_TARGETS = ("attn", "mlp")
-"""Parts of module names whose matrices GaLore projects; embeddings and head keep full AdamW."""
+from trainer.galore import TARGETS
 
 
 def shared_arguments(request: Request, *, total_steps: int, evaluates: bool) -> dict[str, Any]:
@@ -72,6 +70,6 @@ def _optimizer(train: Any) -> dict[str, Any]:
     names = {"adamw_torch": "galore_adamw", "adafactor": "galore_adafactor"}
     return {
         "optim": names[train["optim"]],
-        "optim_target_modules": list(GALORE_TARGETS),
+        "optim_target_modules": list(TARGETS),
         "optim_args": options,
     }

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.config import VERSION
-from trainer.files import publish, read_json, sync_folder, write_json
+from trainer.files import publish, put_aside, read_json, sync_folder, write_json
 
 MANIFEST = "manifest.json"
 NAME = re.compile(r"step-(\d{6,})")
@@ -157,6 +157,8 @@ def finish(
         for path in sorted(temporary.rglob("*"))
         if path.is_file()
     }
+    if (aside := put_aside(folder)) is not None:  # not whole, as has just been seen
+        shutil.rmtree(aside, ignore_errors=True)
     publish(temporary, folder)
     write_json(
         folder / MANIFEST,

@@ -7,7 +7,6 @@ and renamed; a folder is published the same way.
 import json
 import math
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -93,12 +92,16 @@ def sync_tree(folder: Path) -> None:
 
 
 def publish(temporary: Path, folder: Path) -> None:
-    """Give a finished folder its name, putting aside whatever holds that name, all durable."""
+    """Give a finished folder its name, durably; raises OSError where the name is taken."""
     sync_tree(temporary)
-    old = folder.with_name(f".old-{folder.name}-{os.getpid()}")
-    if folder.exists():
-        folder.rename(old)
     temporary.rename(folder)
     sync_folder(folder.parent)
-    if old.exists():
-        shutil.rmtree(old)
+
+
+def put_aside(folder: Path) -> Path | None:
+    """Take the name away from ``folder`` if it exists; return where it is now, to be deleted."""
+    if not folder.exists():
+        return None
+    aside = folder.with_name(f".old-{folder.name}-{os.getpid()}")
+    folder.rename(aside)
+    return aside

@@ -29,7 +29,18 @@ class StepFacts:
     tokens: int = 0
     """Tokens read, padding not counted."""
     data_wait_s: float = 0.0
-    is_finite: bool = True
+    losses: list[torch.Tensor] = field(default_factory=list)
+    """Of each forward pass; read only at the step's end, so that a GPU is not waited for."""
+    gradient_is_finite: bool = True
+
+    def are_finite(self) -> bool:
+        """Return whether every loss and the gradient of this step were numbers."""
+        return self.gradient_is_finite and all(bool(torch.isfinite(loss)) for loss in self.losses)
+
+    def begin_step(self) -> None:
+        """Forget the losses of the step that has ended."""
+        self.losses.clear()
+        self.gradient_is_finite = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,17 +105,16 @@ class Seams(Trainer):  # type: ignore[misc]
     # steps
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """Return the loss of one forward and backward pass, and note whether it is a number."""
+        """Return the loss of one forward and backward pass, and note it."""
         loss: torch.Tensor = super().training_step(*args, **kwargs)
-        if not bool(torch.isfinite(loss)):
-            self.run.facts.is_finite = False
+        self.run.facts.losses.append(loss)
         return loss
 
     def _clip_grad_norm(self, model: Any) -> Any:
         norm = super()._clip_grad_norm(model)
         if not bool(torch.isfinite(torch.as_tensor(norm))):
             # the weights must survive one bad batch: without gradients the optimizer does nothing
-            self.run.facts.is_finite = False
+            self.run.facts.gradient_is_finite = False
             for parameter in model.parameters():
                 parameter.grad = None
         return norm

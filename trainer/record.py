@@ -51,6 +51,7 @@ class Record:
 
     def start(self) -> None:
         """Begin to write heartbeats and to look for the stop file."""
+        self._look_for_stop()
         self.beat()
         self._thread.start()
 
@@ -151,8 +152,7 @@ class Record:
         failed_since: float | None = None
         while not self._ended.wait(LOOK_EVERY_S):
             now = time.monotonic()
-            if (self.request.run_dir / "stop").exists():
-                self._on_stop_file()
+            self._look_for_stop()
             if now - beaten_at >= HEARTBEAT_EVERY_S:
                 self.progress.gpus = self.sample_gpus()
                 self.beat()
@@ -162,6 +162,10 @@ class Record:
                 if now - failed_since > LEAVE_AFTER_PEER_S:
                     # the others are gone, this rank may hang in a collective call for ever
                     os._exit(1)
+
+    def _look_for_stop(self) -> None:
+        if (self.request.run_dir / "stop").exists():
+            self._on_stop_file()
 
     def _peer_failed(self) -> bool:
         if self.request.world_size == 1:

@@ -8,11 +8,11 @@ import shutil
 import warnings
 from typing import Any
 
-from trainer import models, processes, resume
+from trainer import galore, models, processes, resume
 from trainer.arguments import shared_arguments
-from trainer.config import Request
+from trainer.config import Request, RequestError
 from trainer.data import Row, load_rows, split
-from trainer.files import publish
+from trainer.files import publish, put_aside
 from trainer.record import Record
 from trainer.stop import StopFlag
 
@@ -131,6 +131,9 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
     request = run.request
     set_seed(request.seed)
     model, adapter = tuners.start(location, train=request.train, root=request.data_root)
+    if request.train["use_galore"]:
+        galore.check(model, request.train)
+        galore.allow_resume()
     metrics = MetricsCallback(run)
     materials = Materials(
         model=model,
@@ -144,10 +147,19 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
         callbacks=[AgreementCallback(run), metrics, ProgressCallback(run)],
         **parts,
     )
-    trainer = recipe.build(materials, run=run)
+    trainer = _recipe_trainer(recipe, materials, run)
     _keep_own_callbacks(trainer)
     processes.check_world_size(request, trainer.accelerator.num_processes)
     return trainer, metrics
+
+
+def _recipe_trainer(recipe: Any, materials: Any, run: Any) -> Any:
+    try:
+        return recipe.build(materials, run=run)
+    except ValueError as error:
+        if "not found in the base model" not in str(error):
+            raise
+        raise RequestError(f"train.target_modules: {error}") from None
 
 
 def _keep_own_callbacks(trainer: Any) -> None:
@@ -198,7 +210,10 @@ def _succeeded(run: Any, trainer: Any, metrics: Any, *, reason: str) -> dict[str
     if record.rank == 0:
         shutil.rmtree(temporary, ignore_errors=True)
         trainer.save_model(str(temporary))
+        aside = put_aside(request.final)
         publish(temporary, request.final)
+        if aside is not None:
+            shutil.rmtree(aside, ignore_errors=True)
     kind = "adapter" if request.train["tuner_type"] == "lora" else "model"
     return {
         "outcome": "succeeded",

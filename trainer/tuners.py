@@ -72,7 +72,8 @@ def _from_adapter(base: Any, source: Path, train: Mapping[str, Any]) -> tuple[An
     trains_adapter = train["tuner_type"] == "lora"
     model = PeftModel.from_pretrained(base, source, is_trainable=trains_adapter)
     if not trains_adapter:
-        return model.merge_and_unload(), None
+        # merging leaves the weights frozen, as they were below the adapter
+        return model.merge_and_unload().requires_grad_(True), None
     found = model.peft_config["default"]
     for key, value in (("lora_rank", found.r), ("lora_alpha", found.lora_alpha)):
         if value != train[key]:

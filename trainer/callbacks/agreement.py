@@ -28,10 +28,10 @@ class AgreementCallback(TrainerCallback):  # type: ignore[misc]
         """Stop, or give up, where the ranks have agreed to."""
         run, facts = self.run, self.run.facts
         stops, bad, tokens = processes.summed(
-            [float(run.stop.is_set), float(not facts.is_finite), float(facts.tokens)]
+            [float(run.stop.is_set), float(not facts.are_finite()), float(facts.tokens)]
         )
         facts.tokens = int(tokens)
-        facts.is_finite = True
+        facts.begin_step()
         self.strikes = self.strikes + 1 if bad else 0
         if bad:
             run.record.warn(
