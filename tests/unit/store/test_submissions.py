@@ -1,3 +1,4 @@
+import random
 from pathlib import Path
 
 import pytest
@@ -196,22 +197,33 @@ def test_many_raised_at_once_are_found_without_naming_each_to_git(remote: Remote
     assert len(seen(remote, cursor, raised)) == 600
 
 
-def test_the_whole_history_and_its_steps_agree(remote: Remote) -> None:
-    """What a first start finds is what a reconciler that watched every commit remembers."""
-    steps = [
-        {JOB: document()}, {"jobs/a/b.yaml": document(4)}, {JOB: document(2)}, {JOB: None},
-        {"jobs/a/b.yaml": document(3)}, {JOB: document(2), "jobs/a/c.yaml": document()},
-        {"jobs/a/b.yaml": document(4), JOB: document(2, "x")}, {"jobs/a/c.yaml": None},
-    ]  # fmt: skip
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_whole_history_and_its_steps_agree(remote: Remote, seed: int) -> None:
+    """What a first start finds is what a reconciler that watched every commit remembers, and
+    what a slow one that looks at every fourth finds."""
+    chance = random.Random(seed)
+    paths = [JOB, "jobs/a/b.yaml", "jobs/a/c.yaml"]
     watched: dict[str, CommitId] = {}
-    cursor = None
-    for files in steps:
+    slow: dict[str, CommitId] = {}
+    looked: CommitId | None = None
+    cursor: CommitId | None = None
+    for step in range(24):
+        files: dict[str, str | None] = {}
+        for path in chance.sample(paths, chance.randint(1, 2)):
+            is_deleted = chance.random() < 0.25
+            files[path] = None if is_deleted else document(chance.randint(1, 3), f"{step}")
         tip = remote.commit(files)
-        watched |= seen(remote, cursor, tip)
         there = run_git(remote.path, "ls-tree", "-r", "--name-only", tip).splitlines()
+        watched |= seen(remote, cursor, tip)
         watched = {job: at for job, at in watched.items() if f"jobs/{job}.yaml" in there}
         cursor = tip
-        assert seen(remote, None, tip) == watched
+        whole = seen(remote, None, tip)
+        assert watched == whole
+        if step % 4 == 3:
+            slow |= seen(remote, looked, tip)
+            slow = {job: at for job, at in slow.items() if f"jobs/{job}.yaml" in there}
+            looked = tip
+            assert slow == whole
 
 
 def test_a_shallow_clone_cannot_tell_and_says_so(remote: Remote, tmp_path: Path) -> None:
