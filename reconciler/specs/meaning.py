@@ -30,6 +30,8 @@ def meaning_findings(
     spec: JobSpec, document: Mapping[str, Any], platform: Platform
 ) -> list[Finding]:
     """Return why the platform would never run this, one finding a rule."""
+    if (absurd := _absurd(spec, platform)) is not None:
+        return [absurd]
     team = platform.teams.get(spec.team)
     findings: list[Finding] = []
     if team is None:
@@ -41,6 +43,18 @@ def meaning_findings(
     findings += _time_findings(spec, platform)
     findings += _name_findings(spec, platform)
     return findings
+
+
+def _absurd(spec: JobSpec, platform: Platform) -> Finding | None:
+    gpus, most = spec.gpus.count, platform.policy.max_request_gpus
+    if gpus <= most:
+        return None
+    return Finding(
+        ("resources", "gpus"),
+        Code.WILDCARD,
+        f"{gpus} GPUs is an absurd request: at most {most} are taken for one",
+        "write the number you need",
+    )
 
 
 def _no_team(spec: JobSpec, platform: Platform) -> Finding:
@@ -117,14 +131,6 @@ def _over_quota(spec: JobSpec, team: Team) -> str | None:
 
 def _size_findings(spec: JobSpec, platform: Platform) -> Iterator[Finding]:
     request = spec.gpus
-    most = platform.policy.max_request_gpus
-    if request.count > most:
-        yield Finding(
-            ("resources", "gpus"),
-            Code.WILDCARD,
-            f"{request.count} GPUs is an absurd request: at most {most} are taken for one",
-            "write the number you need",
-        )
     cluster = platform.cluster_of(spec.team)
     is_guess = cluster is platform.cluster and platform.discovers_devices
     if is_guess and request.types:

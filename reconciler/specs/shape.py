@@ -81,15 +81,17 @@ def _finding(kind: str, details: ErrorDetails) -> Finding:
     if name == "extra_forbidden":
         return _unknown_key(kind, path)
     if name == "missing":
-        return Finding(
-            path[:-1],
-            Code.MISSING_KEY,
-            f"key `{dotted(path)}` is missing",
-            f"add `{path[-1]}:`" + (f" under `{dotted(path[:-1])}:`" if path[:-1] else ""),
-            on_key=True,
-        )
+        return _missing_key(path)
     message, hint = _said(name, context, details["input"])
     return Finding(path, Code.BAD_VALUE, f"{dotted(path)} {message}", hint)
+
+
+def _missing_key(path: KeyPath) -> Finding:
+    if path == ("resources",):
+        path = ("resources", "gpus")
+    below = f" under `{dotted(path[:-1])}:`" if path[:-1] else ""
+    hint = f"add `{path[-1]}:`{below}"
+    return Finding(path, Code.MISSING_KEY, f"key `{dotted(path)}` is missing", hint, True)
 
 
 def said_of(details: ErrorDetails) -> tuple[str, str]:

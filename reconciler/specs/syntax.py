@@ -57,7 +57,7 @@ def syntax_problem(error: Any, text: str, file: str) -> SpecProblem:
             return SpecProblem(
                 file=file,
                 line=number,
-                column=match.end(),
+                column=match.start(1) + 1,
                 code=Code.FULL_WIDTH,
                 message=f"full-width colon U+FF1A after `{match.group(1)}`: this is no key",
                 hint=f"write `{match.group(1)}: ` with a plain colon and a space",
