@@ -108,7 +108,7 @@ def open_branch(
     """
     trouble = repository.fetch(also_main=also_main) if fetches else None
     if trouble:
-        say(f"warning: {trouble}; showing what is here")
+        say(f"warning: {trouble}")
     refs, seen = repository.status_refs()
     ref = _choose(refs, cluster, repository)
     return StatusBranch(

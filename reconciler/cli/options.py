@@ -5,6 +5,7 @@ once a command, so that one screen shows one instant; tests hand in their own th
 context's object.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from reconciler.domain.units import Instant, JobId
 from reconciler.errors import BackendError, NotFoundError, UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_ATTEMPT = re.compile(r"([a-z0-9-]+)\.([a-z0-9-]+)-g[0-9]+-a[0-9]+-[0-9a-f]{10}")
 STALE_AFTER_S = 300
 """A reconciler unseen for this long is worth a warning: it proves itself far more often."""
 
@@ -53,9 +55,15 @@ class View:
         """Return the status of the job ``name`` says.  Raises ``NotFoundError`` with advice."""
         job = job_of(name)
         status = self.branch.statuses((job,)).get(job)
-        if status is None:
-            raise NotFoundError(self._no_such_job(job))
-        return status
+        if status is not None:
+            return status
+        if job in self.branch.jobs:
+            raise BackendError(
+                f"the status of {job} cannot be read by this version; "
+                "use the headway that wrote it, or a newer one",
+                retryable=False,
+            )
+        raise NotFoundError(self._no_such_job(job))
 
     def _no_such_job(self, job: JobId) -> str:
         from difflib import get_close_matches
@@ -108,7 +116,11 @@ def _silence(_: str) -> None:
 
 
 def job_of(name: str) -> JobId:
-    """Return the job that ``team/name`` or ``job/team/name`` says.  Raises ``UsageError``."""
+    """Return the job that ``team/name``, ``job/team/name``, the path of its file or the id of one
+    of its attempts says.  Raises ``UsageError``.
+    """
+    if attempt := _ATTEMPT.fullmatch(name):
+        return JobId(f"{attempt[1]}/{attempt[2]}")
     parts = name.removesuffix(".yaml").split("/")
     if parts[0] in ("job", "jobs") and len(parts) == 3:
         parts = parts[1:]

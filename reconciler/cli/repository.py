@@ -82,7 +82,10 @@ class Repository:
                 timeout_s=FETCH_TIMEOUT_S, retryable=True,
             )  # fmt: skip
         except GitError as error:
-            return f"{self.remote} could not be asked ({error})"
+            return (
+                f"{self.remote} could not be asked ({error}); where it needs your own settings, "
+                f"`git fetch {self.remote}`, then --no-fetch"
+            )
         return None
 
     def status_refs(self) -> tuple[tuple[StatusRef, ...], dict[str, Instant]]:

@@ -30,6 +30,7 @@ VERBS = {
     "get": ["get", "attempts"],
     "describe": ["describe", "recsys/qwen3-dpo"],
     "why of a running job": ["why", "recsys/qwen3-dpo"],
+    "why, quickly": ["why", "--quick", "search/embed-v2"],
     "logs": ["logs", "vision/ocr"],
     "audit": ["audit"],
     "version": ["version"],

@@ -1,6 +1,9 @@
 """The read verbs over a fleet that really ran: three jobs, four CPU slots, one reconciler."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -69,6 +72,20 @@ def test_why_asks_the_planner_for_each_condition(headway: Headway) -> None:
     assert marks["gpus"] == "x"
     assert "next: team/first (running on node-1" in said.out
     assert "Rank 1 of 1, score 0." in said.out
+
+
+def test_why_never_loads_torch(fleet: Fleet, tmp_path: Path) -> None:
+    script = (
+        "import sys; from reconciler.cli.boundary import main; "
+        "code = main(sys.argv[1:]); sys.exit(code or 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--repo", str(fleet.remote.path), "why", "team/second"],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "It starts when all of these hold:" in done.stdout
 
 
 def test_audit_knows_who_asked(headway: Headway) -> None:

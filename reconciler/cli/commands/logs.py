@@ -17,6 +17,7 @@ from reconciler.cli.branch import open_branch
 from reconciler.cli.options import View, complete_job, reads_fleet
 from reconciler.cli.runs import Ending, ending, last_lines, open_plain, run_folder
 from reconciler.cli.terminal import Terminal, clean_log
+from reconciler.domain.attempt import AttemptPhase, Outcome
 from reconciler.domain.status import JobStatus
 from reconciler.errors import BackendError, NotFoundError
 from reconciler.launchers import run_files
@@ -168,6 +169,8 @@ def _ended_by_branch(view: View, status: JobStatus, number: int) -> Ending | Non
 
 
 def _say_ending(status: JobStatus, number: int, ended: Ending) -> None:
-    click.echo(f"headway: attempt {number} of {status.job} {ended.sentence()}", err=True)
+    goes_on = ended.outcome in (Outcome.STOPPED, AttemptPhase.PREEMPTED)
+    later = f"; `headway why {status.job}` says when it goes on" if goes_on else ""
+    click.echo(f"headway: attempt {number} of {status.job} {ended.sentence()}{later}", err=True)
     for name, path in ended.artifacts:
         click.echo(f"headway: {name}: {path}", err=True)

@@ -68,6 +68,19 @@ def test_a_name_without_a_team_is_wrong_usage(name: str, headway: Headway) -> No
     assert "TEAM/NAME" in said.err
 
 
+def test_the_names_of_attempts_paste_into_describe(headway: Headway) -> None:
+    for name in headway("get", "attempts", "-o", "name").lines:
+        assert headway("describe", name).code == 0
+
+
+def test_a_status_of_a_newer_version_is_not_called_missing(repo: Path, headway: Headway) -> None:
+    write_branch(repo, {"status/vision/ocr.json": b'{"api_version": "headway/v9", "kind": "X"}\n'})
+    said = headway("describe", "vision/ocr")
+    assert said.code == 5
+    assert "a newer one" in said.err
+    assert "no job" not in said.err
+
+
 @pytest.mark.parametrize("name", ["job/vision/ocr", "jobs/vision/ocr.yaml", "vision/ocr"])
 def test_a_job_can_be_named_by_kind_and_by_path(name: str, headway: Headway) -> None:
     assert headway("describe", name).lines[0].endswith("vision/ocr")

@@ -177,6 +177,7 @@ def test_following_an_attempt_that_was_lost_ends_by_the_status_branch(
     said = headway("logs", JOB, "--attempt", "1", "-f")
     assert said.code == 1
     assert "attempt 1 of recsys/qwen3-dpo preempted at step 40" in said.err
+    assert "`headway why recsys/qwen3-dpo` says when it goes on" in said.err
 
 
 def test_following_can_be_interrupted(
