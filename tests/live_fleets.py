@@ -73,6 +73,7 @@ import sys
 import time
 
 ledger, seconds = sys.argv[1], float(sys.argv[2])
+enough = [ledger + ".finish", ledger + ".finish." + os.environ["HEADWAY_JOB"].replace("/", ".")]
 
 
 def note(word):
@@ -89,7 +90,7 @@ def leave(*_):
 signal.signal(signal.SIGTERM, leave)
 note("started")
 deadline = time.monotonic() + seconds
-while time.monotonic() < deadline and not os.path.exists(ledger + ".finish"):
+while time.monotonic() < deadline and not any(map(os.path.exists, enough)):
     time.sleep(0.02)
 note("ended")
 '''
@@ -146,6 +147,10 @@ class Fleet:
     def finish_everything(self) -> None:
         """Let every job end by itself, now."""
         self.ledger.with_name("ledger.finish").touch()
+
+    def finish(self, name: str, team: str = "team") -> None:
+        """Let one job end by itself, now."""
+        self.ledger.with_name(f"ledger.finish.{team}.{name}").touch()
 
     def options(self, name: str = "r1", **more: Any) -> Options:
         """Return what a reconciler of this fleet is started with."""

@@ -1,0 +1,173 @@
+"""Several processes of one attempt: launched, stopped, broken and resumed together."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.e2e.training import train_here
+from tests.run_requests import a_run, events, losses, result
+
+pytest.importorskip("torch")
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+REPOSITORY = Path(__file__).parents[2]
+TOGETHER: dict[str, Any] = {
+    "world_size": 2,
+    "dataset": "sample:support-faq",
+    "max_steps": 60,
+    "every": 100,
+}
+LAUNCHER = [sys.executable, "-m", "trainer.launch"]
+ACCELERATE = [
+    *(sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"),
+    *("--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"),
+    *("--main_process_port", "0", "-m", "trainer"),
+]
+
+
+def start(
+    command: list[str], run_dir: Path, *, extra_path: Path | None = None
+) -> subprocess.Popen[bytes]:
+    paths = [str(path) for path in (extra_path, REPOSITORY) if path is not None]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([*command, str(run_dir)], cwd=run_dir, env=environment)
+
+
+def wait_for_steps(
+    process: subprocess.Popen[bytes], run_dir: Path, count: int, *, limit_s: float = 120
+) -> None:
+    deadline = time.monotonic() + limit_s
+    while len(events(run_dir, "step")) < count:
+        assert process.poll() is None, "the trainer left before it was stopped"
+        assert time.monotonic() < deadline, f"{run_dir} did not reach step {count}"
+        time.sleep(0.01)
+
+
+def ranks(launcher: subprocess.Popen[bytes]) -> dict[int, psutil.Process]:
+    """Return the trainer processes below the launcher, by rank."""
+    found = {}
+    for child in psutil.Process(launcher.pid).children(recursive=True):
+        rank = child.environ().get("RANK")
+        if rank is not None and "trainer" in child.cmdline():
+            found[int(rank)] = child
+    return found
+
+
+@pytest.fixture
+def launched() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Kill what a failed test leaves running."""
+    processes: list[subprocess.Popen[bytes]] = []
+    yield processes
+    for process in processes:
+        if process.poll() is None:
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
+            process.kill()
+            process.wait()
+
+
+def test_two_ranks_stop_together_and_go_on_as_two_or_as_one(
+    tmp_path: Path, launched: list[subprocess.Popen[bytes]]
+) -> None:
+    straight = a_run(tmp_path / "straight", **TOGETHER)
+    launched.append(start(ACCELERATE, straight))
+    assert launched[-1].wait(timeout=180) == 0
+
+    # the signal reaches one rank only; both must stop, at the same step
+    before = a_run(tmp_path / "broken", **TOGETHER)
+    launched.append(start(LAUNCHER, before))
+    wait_for_steps(launched[-1], before, 5)
+    ranks(launched[-1])[1].send_signal(signal.SIGUSR1)
+    asked = time.monotonic()
+    assert launched[-1].wait(timeout=60) == 83
+    assert time.monotonic() - asked < 30
+    stopped_at = result(before)["step"]
+    assert 5 <= stopped_at < 60
+
+    as_two = a_run(tmp_path / "broken", number=2, resumes=True, **TOGETHER)
+    launched.append(start(LAUNCHER, as_two))
+    assert launched[-1].wait(timeout=180) == 0
+    assert losses(before) | losses(as_two) == losses(straight)
+
+    # the same global batch from one process: two passes instead of two ranks
+    for newer in (tmp_path / "broken" / "checkpoints").glob("step-*"):
+        if newer.name != f"step-{stopped_at:06d}":
+            newer.rename(tmp_path / newer.name)
+    alone = TOGETHER | {"world_size": 1, "accumulation": 2, "lora_dropout": 0.0}
+    as_one = a_run(tmp_path / "broken", number=3, resumes=True, **alone)
+    assert train_here(as_one) == 0
+    assert sorted(losses(as_one)) == list(range(stopped_at + 1, 61))
+
+
+def test_two_ranks_without_dropout_are_one_process_with_two_passes(
+    tmp_path: Path, launched: list[subprocess.Popen[bytes]]
+) -> None:
+    settings = TOGETHER | {"lora_dropout": 0.0, "max_steps": 20, "every": 10}
+    two = a_run(tmp_path / "two", **settings)
+    launched.append(start(LAUNCHER, two))
+    assert launched[-1].wait(timeout=180) == 0
+    alone = settings | {"world_size": 1, "accumulation": 2}
+    one = a_run(tmp_path / "one", **alone)
+    assert train_here(one) == 0
+    (tmp_path / "two" / "checkpoints" / "step-000020").rename(tmp_path / "newest")
+    resumed = a_run(tmp_path / "two", number=2, resumes=True, **alone)
+    assert train_here(resumed) == 0
+
+    assert losses(two) == pytest.approx(losses(one), abs=1e-6)
+    later = {step: loss for step, loss in losses(two).items() if step > 10}
+    assert losses(resumed) == pytest.approx(later, abs=1e-6)
+
+
+def test_a_signal_to_the_launcher_reaches_every_rank_and_its_exit_code_is_honest(
+    tmp_path: Path, launched: list[subprocess.Popen[bytes]]
+) -> None:
+    run_dir = a_run(tmp_path, **TOGETHER)
+    launched.append(start(LAUNCHER, run_dir))
+    wait_for_steps(launched[-1], run_dir, 3)
+    launched[-1].send_signal(signal.SIGTERM)
+
+    assert launched[-1].wait(timeout=60) == 83
+    assert result(run_dir)["outcome"] == "stopped"
+    step = result(run_dir)["step"]
+    assert (tmp_path / "checkpoints" / f"step-{step:06d}" / "rng_state_1.pth").exists()
+
+
+def test_a_rank_that_dies_fails_the_attempt_and_takes_the_others_along(
+    tmp_path: Path, launched: list[subprocess.Popen[bytes]]
+) -> None:
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "sitecustomize.py").write_text(
+        "import os, sys, threading, time\n"
+        "def die():\n"
+        "    path = os.path.join(sys.argv[-1], 'events.jsonl')\n"
+        '    while not os.path.exists(path) or open(path).read().count(\'"step", "at\') < 3:\n'
+        "        time.sleep(0.01)\n"
+        "    os._exit(3)\n"
+        "if os.environ.get('RANK') == '1':\n"
+        "    threading.Thread(target=die, daemon=True).start()\n"
+    )
+    run_dir = a_run(tmp_path, **TOGETHER | {"max_steps": 5000})
+    launched.append(start(LAUNCHER, run_dir, extra_path=tmp_path / "path"))
+
+    assert launched[-1].wait(timeout=90) == 1
+    assert result(run_dir)["outcome"] == "failed"
+    assert result(run_dir)["reason"] == "error"
+
+
+def test_fewer_processes_than_the_request_says_are_refused(
+    tmp_path: Path, launched: list[subprocess.Popen[bytes]]
+) -> None:
+    run_dir = a_run(tmp_path, **TOGETHER)
+    launched.append(start([sys.executable, "-m", "trainer"], run_dir))
+
+    assert launched[-1].wait(timeout=60) == 1
+    assert result(run_dir)["reason"] == "invalid_request"
+    assert "asks for 2 processes, but 1 run" in result(run_dir)["message"]
