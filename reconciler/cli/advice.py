@@ -11,7 +11,7 @@ _ADVICE: Mapping[Reason, str] = {
     ),
     Reason.NEVER_FITS: "ask for fewer GPUs, another type or a wider `within` in {file}",
     Reason.LOST_TOO_OFTEN: (
-        "look at the machines it ran on, then raise `generation` in {file} to let it try again"
+        "look at the nodes it ran on, then raise `generation` in {file} to let it try again"
     ),
     Reason.HISTORY_REWRITTEN: (
         "an operator looks at main and accepts it: `headway reconcile --accept-history COMMIT`"
@@ -41,7 +41,7 @@ _ADVICE: Mapping[Reason, str] = {
         "lower the learning rate or look at the data, then raise `generation` in {file}"
     ),
     Reason.ALREADY_FINISHED: "raise `generation` in {file} to run it again",
-    Reason.NODES_UNAVAILABLE: "an operator makes the machines ready again",
+    Reason.NODES_UNAVAILABLE: "an operator makes the nodes ready again",
     Reason.LAUNCHER_SILENT: "an operator looks at the launcher; the job itself may be well",
 }
 

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.cli.main import VERBS
 from tests.unit.cli.command_line import Headway, in_process
 from tests.unit.cli.sample_fleet import a_bare_repository
 
 HERE = Path(__file__).parent
-HELP = (
-    [], ["queue"], ["get"], ["describe"], ["why"], ["logs"], ["audit"], ["version"], ["completion"],
-)  # fmt: skip
+HELP = ([], *([verb] for verb in VERBS))
 SCREENS = {
     "queue": ["queue"],
     "queue-all-wide": ["queue", "--all", "-o", "wide"],
@@ -42,9 +41,11 @@ def hold(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("verb", HELP, ids=lambda verb: "-".join(["help", *verb]))
-def test_help(verb: list[str], headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help(
+    verb: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "96")
-    said = headway(*verb, "--help")
+    said = in_process(capsys, None)(*verb, "--help")
     assert said.code == 0
     hold("-".join(["help", *verb]), said.out)
 

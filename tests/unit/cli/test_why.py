@@ -17,7 +17,7 @@ from tests.unit.cli.sample_fleet import a_status
 def test_a_waiting_job_says_for_what_until_when_and_behind_whom(headway: Headway) -> None:
     assert headway("why", "--quick", "ads/rerank-with-a-long-name").lines == [
         "ads/rerank-with-a-long-name is pending since 09:10, 5h12m in all (Asia/Shanghai).",
-        "  x  waits for free GPUs (gpus_busy): 6 on one node wanted, 3 free on node-1",
+        "  x  waits for free GPUs (gpus_busy): needs 6 GPUs in one node",
         "     next: recsys/qwen3-dpo (running on node-1 [0-3], ends ~21:40)",
         "It starts ~Mon 21:40 (p90 23:05), on node-1 [0-5], when recsys/qwen3-dpo leaves, "
         "ends ~Tue 03:00 (p90 06:00).",
@@ -47,7 +47,7 @@ def test_a_failed_job_says_how_it_ended_and_what_to_do(headway: Headway) -> None
 
 def test_a_held_job_says_what_a_person_can_do(headway: Headway) -> None:
     said = headway("why", "--quick", "ads/rerank")
-    assert "  x  a job it comes after did not succeed (dependency_failed): vision/ocr failed" in (
+    assert "  x  held by its `after:` (dependency_failed): will not succeed: vision/ocr" in (
         said.lines
     )
     assert said.lines[-1].startswith("What to do: run that job again")
