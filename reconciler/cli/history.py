@@ -20,7 +20,7 @@ from reconciler.specs.stored import FormatError
 from reconciler.store.commit_message import parse_message
 from reconciler.store.git.cat_file import read_blobs
 from reconciler.store.git.command import git
-from reconciler.store.git.history import author_of, landed
+from reconciler.store.git.history import author_of, landed, refuse_shallow
 from reconciler.store.status_tree import STATUS_FOLDER, job_of, status_path
 
 _FIELD = "\x02"
@@ -92,8 +92,10 @@ def job_changes(
     """Return the changes that ``tip`` and its ancestors recorded, newest first.
 
     ``limit`` bounds the commits that are looked at.  Files that this version cannot read are
-    left out.  Raises ``GitError``.
+    left out.  Raises ``GitError``, in a shallow clone too: where history is cut off, everything
+    would seem to be new.
     """
+    refuse_shallow(git_dir)
     older = _newest_before(git_dir, tip, since)
     path = STATUS_FOLDER if job is None else status_path(job)
     commits = list(landed(git_dir, tip, since=older, paths=(path,)))[:limit]

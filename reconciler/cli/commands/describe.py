@@ -19,6 +19,7 @@ from reconciler.cli.times import clock, clock_s, duration, time_of_day, zone_nam
 from reconciler.domain.attempt import Attempt, AttemptPhase
 from reconciler.domain.plan import Expectation
 from reconciler.domain.status import JobStatus
+from reconciler.errors import GitError
 
 NEWEST_CHANGES = 5
 _COMMITS_LOOKED_AT = 40
@@ -38,7 +39,11 @@ def describe(view: View, job: str, output: str) -> None:
     status = view.status_of(job)
     expectation = view.branch.forecast.get(status.job)
     git_dir, tip = view.repository.git_dir, view.branch.ref.commit
-    looked_at = job_changes(git_dir, tip, job=status.job, limit=_COMMITS_LOOKED_AT)
+    try:
+        looked_at = job_changes(git_dir, tip, job=status.job, limit=_COMMITS_LOOKED_AT)
+    except GitError as error:
+        view.note(f"warning: its newest changes cannot be told: {error}")
+        looked_at = ()
     changes = [change for change in looked_at if change.is_transition][:NEWEST_CHANGES]
     wishes = wishes_of(git_dir, changes)
     wish = wishes.behind(changes[0].recorded.desired, status.job) if changes else None

@@ -10,7 +10,7 @@ from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobPhase, JobStatus
 from reconciler.domain.units import CommitId
 from reconciler.specs.serialize import status_to_json
-from tests.git_worlds import Remote
+from tests.git_worlds import Remote, run_git
 from tests.unit.cli.command_line import Headway, in_process
 from tests.unit.cli.sample_fleet import NOW, a_status, at
 
@@ -212,3 +212,19 @@ def test_a_rewritten_main_still_has_its_people(world: World, headway: Headway) -
     newest, older, _ = items(headway, "search/embed")
     assert newest["asked_by"]["author"] == "Cleo Diaz"
     assert older["asked_by"]["author"] == "Ann Lee"
+
+
+def test_a_shallow_clone_is_refused_rather_than_called_new(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_git(
+        tmp_path, "clone", "--quiet", "--depth=1", "--no-single-branch", world.remote.url, "shallow"
+    )
+    headway = in_process(capsys, tmp_path / "shallow")
+    said = headway("audit", "--no-fetch")
+    assert said.code == 5
+    assert "--unshallow" in said.err
+    described = headway("describe", "search/embed", "--no-fetch")
+    assert described.code == 0
+    assert "its newest changes cannot be told" in described.err
+    assert "running" in described.out
