@@ -43,10 +43,10 @@ def read_platform(
         ("sinks", found.sinks),
     ):
         for name, text in _files_in(folder, groups):
-            document = without_nulls(text.value or {})
+            document = text.value or {}
             problems = text.problems or _problems_of(folder, document, Origins(text))
             if not problems:
-                into[name] = document
+                into[name] = without_nulls(document)
                 continue
             if not text.problems:
                 found.problems += problems
@@ -92,10 +92,9 @@ def _composed(
         (groups.text(f"{name}.yaml"), tuple(package.split(".")) if package else ())
         for name, package in composed.sections
     ]
-    document = without_nulls(composed.document)
-    found = _problems_of("headway", document, Origins(headway, lambda: texts))
+    found = _problems_of("headway", composed.document, Origins(headway, lambda: texts))
     problems += found
-    return None if found else document
+    return None if found else without_nulls(composed.document)
 
 
 def _problems_of(kind: str, document: Mapping[str, Any], origins: Origins) -> list[SpecProblem]:

@@ -84,9 +84,9 @@ def advice_for_key(key: str, section: str, known: Iterable[str], everywhere: Ite
     paths = sorted(everywhere)
     if (other := OTHER_NAMES.get(key)) is not None:
         inside, _, last = other.rpartition(".")
-        if inside == section and last in known:
+        if last in known and last != key:
             return f"did you mean `{last}`?"
-        if (other in paths and last != key) or inside != section:
+        if other in paths and (inside, last) != (section, key):
             return f"did you mean `{other}`?"
     if (same := nearest(key, known)) is not None:
         return f"did you mean `{same}`?"

@@ -112,7 +112,7 @@ class Pipeline:
             return judged
         judged.loaded, judged.listed = composed.loaded, composed.listed
         judged.origins = Origins(text, lambda: self._group_texts(composed), composed.touched)
-        judged.document = document = without_nulls(composed.document)
+        judged.document = document = without_nulls(composed.document, base_document(judged.kind))
         judged.problems += _shape_problems(judged, document, text)
         return judged
 
@@ -168,12 +168,20 @@ def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
     return merged
 
 
-def without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document without unset keys and without sections that hold nothing."""
+def without_nulls(
+    document: Mapping[str, Any], known: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the document without unset keys and without sections that hold nothing.
+
+    A key that ``known`` (the base) does not have stays, null or not: it is still unknown.
+    """
     kept: dict[str, Any] = {}
     for key, value in document.items():
-        if isinstance(value, Mapping):
-            inner = without_nulls(value)
+        if known is not None and key not in known:
+            kept[key] = value
+        elif isinstance(value, Mapping):
+            below = None if known is None else known[key]
+            inner = without_nulls(value, below if isinstance(below, Mapping) else None)
             if inner:
                 kept[key] = inner
         elif value is not None:
