@@ -98,12 +98,12 @@ def test_an_answer_larger_than_allowed_is_cut_off(remote: Remote) -> None:
 
 
 def test_much_input_and_much_output_at_once_do_not_block_each_other(remote: Remote) -> None:
-    commit = remote.commit({"a": "x" * 200})
-    asked = f"{commit}:a\n".encode() * 20_000
+    commit = remote.commit({"a": "x" * 1000})
+    asked = f"{commit}:a\n".encode() * 4_000
 
     answer = git(remote.path, "cat-file", "--batch", stdin=asked, timeout_s=60)
 
-    assert answer.stdout.count(b"blob 200\n") == 20_000
+    assert answer.stdout.count(b"blob 1000\n") == 4_000
 
 
 def test_a_command_that_does_not_read_its_input_still_answers(remote: Remote) -> None:

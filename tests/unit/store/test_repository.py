@@ -88,10 +88,10 @@ def test_a_commit_is_shown_with_its_people(remote: Remote) -> None:
 def test_maintenance_packs_what_lies_loose_and_loses_nothing(remote: Remote) -> None:
     holder = Reconciler(remote)
     holder.acquire()
-    for number in range(30):
+    for number in range(12):
         tip = holder.record(a_status(f"a/job-{number}"))
     loose = _loose(holder.mirror)
-    assert loose > 100
+    assert loose > 40
 
     maintain(holder.mirror)
 
@@ -99,7 +99,7 @@ def test_maintenance_packs_what_lies_loose_and_loses_nothing(remote: Remote) -> 
     assert (holder.mirror / "objects" / "info" / "commit-graphs").exists() or (
         holder.mirror / "objects" / "info" / "commit-graph"
     ).exists()
-    assert len(holder.store.read(tip).statuses) == 30
+    assert len(holder.store.read(tip).statuses) == 12
     assert holder.store.fetch() == tip
     holder.record(a_status("a/after"))
 
