@@ -12,6 +12,7 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def launch(request: Request) -> int:
         failures = error.failures
     except SignalException as error:
         heard = error.sigval.name
-    return _exit_code(request, failures, heard)
+    return exit_code(request, failures, heard)
 
 
 def _elastic(request: Request) -> Any:
@@ -89,7 +90,7 @@ def _elastic(request: Request) -> Any:
     )
 
 
-def _exit_code(request: Request, failures: dict[int, Any], heard: str | None) -> int:
+def exit_code(request: Request, failures: Mapping[int, Any], heard: str | None) -> int:
     """Return the code of the result, unless a rank ended otherwise than the result says."""
     result = result_of(request.run_dir)
     if result is None:
@@ -104,7 +105,7 @@ def _exit_code(request: Request, failures: dict[int, Any], heard: str | None) ->
     return code
 
 
-def _ends(failures: dict[int, Any]) -> str:
+def _ends(failures: Mapping[int, Any]) -> str:
     return ", ".join(
         f"rank {rank} ended with {end.exitcode if end.exitcode >= 0 else end.signal_name()}"
         for rank, end in sorted(failures.items())

@@ -86,10 +86,11 @@ def build(name: str, folder: Path) -> None:
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     model.save_pretrained(folder)
-    _tokenizer().save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
 
 
-def _tokenizer() -> Any:
+def make_tokenizer() -> Any:
+    """Return the tokenizer of every random model."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
