@@ -1,0 +1,182 @@
+"""A snapshot from main, the status branch and recorded inputs, over real repositories."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reconciler.domain.cluster import Cluster, Device, DeviceKind, Node, NodeState
+from reconciler.domain.job import PriorityClass
+from reconciler.domain.reason import Reason
+from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.status import JobPhase, JobStatus
+from reconciler.domain.units import CommitId, DeviceId, Instant, JobId, NodeName
+from reconciler.snapshots.assemble import Assembler, joined_cluster
+from reconciler.snapshots.inputs import Inputs
+from reconciler.snapshots.snapshot_digest import snapshot_digest
+from reconciler.specs.reading import read_specs
+from reconciler.store.git.cat_file import GitTree
+from reconciler.store.spec_source import SpecSource
+from reconciler.store.status_tree import StatusTree
+from tests.git_worlds import GRACE
+from tests.live_fleets import Fleet
+
+JOB = JobId("team/a")
+NODE = NodeName("node-1")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    return Fleet(tmp_path)
+
+
+def inputs_of(desired: CommitId, **more: Any) -> Inputs:
+    return Inputs(desired=desired, now=Instant(2_000_000_000), looked_at=Instant(1), **more)
+
+
+def statuses_of(*statuses: JobStatus) -> StatusTree:
+    return StatusTree(
+        commit=CommitId("5" * 40), statuses={each.job: each for each in statuses}, files={}
+    )
+
+
+def assembled(
+    fleet: Fleet, statuses: StatusTree | None = None, *, commit: CommitId | None = None, **more: Any
+) -> Snapshot:
+    desired = commit or fleet.remote.tip()
+    assert desired is not None
+    source = SpecSource(fleet.remote.path, remote="unused")
+    reading = read_specs(GitTree(fleet.remote.path, desired))
+    return Assembler(source).assemble(reading, statuses, inputs_of(desired, **more))
+
+
+def a_status(observed: CommitId) -> JobStatus:
+    return JobStatus(
+        job=JOB, phase=JobPhase.PENDING, reason=Reason.GPUS_BUSY, observed_commit=observed
+    )
+
+
+def test_a_valid_job_is_of_the_commit_that_was_read_and_has_its_size(fleet: Fleet) -> None:
+    commit = fleet.commit(fleet.job("a", gpus=2, estimate="1h"))
+    snapshot = assembled(fleet)
+
+    job = snapshot.desired.jobs[JOB]
+    assert (job.commit, job.problems, job.author) == (commit, (), "")
+    assert [(size.gpus, size.duration_p50_s) for size in snapshot.sizes[JOB]] == [(2, 3600)]
+    assert snapshot.status_commit is None
+
+
+def test_an_invalid_edit_leaves_the_last_valid_spec_and_names_who_brought_it(fleet: Fleet) -> None:
+    good = fleet.commit(fleet.job("a", priority="P1"))
+    text = fleet.job("a", priority="P4")["jobs/team/a.yaml"].replace("gpus: 1", "gpus: none")
+    bad = fleet.commit({"jobs/team/a.yaml": text}, author=GRACE)
+    fleet.commit({"docs/note": "x\n"})
+    job = assembled(fleet, statuses_of(a_status(good))).desired.jobs[JOB]
+
+    assert job.spec is not None
+    assert (job.spec.priority, job.commit) == (PriorityClass.P1, good)
+    assert job.problems
+    assert (job.author, job.problems_commit) == (GRACE, bad)
+
+
+def test_a_document_that_never_was_valid_has_problems_and_no_spec(fleet: Fleet) -> None:
+    text = fleet.job("a")["jobs/team/a.yaml"].replace("gpus: 1", 'gpus: "*"')
+    commit = fleet.commit({"jobs/team/a.yaml": text}, author=GRACE)
+    snapshot = assembled(fleet)
+
+    job = snapshot.desired.jobs[JOB]
+    assert (job.spec, job.commit) == (None, commit)
+    assert job.problems[0].is_security_event
+    assert JOB not in snapshot.sizes
+
+
+def test_the_submission_is_the_commit_that_brought_the_job_since_the_cursor(fleet: Fleet) -> None:
+    cursor = fleet.remote.tip()
+    brought = fleet.commit(fleet.job("a"))
+    tip = fleet.commit(fleet.job("b"))
+    found = assembled(fleet, cursor=cursor).desired.submissions
+
+    assert {job: each.commit for job, each in found.items()} == {JOB: brought, "team/b": tip}
+    assert assembled(fleet, cursor=tip).desired.submissions == {}
+
+
+def test_a_rewritten_main_submits_nothing(fleet: Fleet) -> None:
+    fleet.commit(fleet.job("a"))
+    snapshot = assembled(fleet, cursor=CommitId("f" * 40), is_rewritten=True)
+
+    assert snapshot.desired.is_rewritten
+    assert snapshot.desired.submissions == {}
+
+
+def test_another_assembler_meets_the_same_snapshot(fleet: Fleet) -> None:
+    good = fleet.commit(fleet.job("a") | fleet.job("b"))
+    fleet.commit({"jobs/team/a.yaml": "kind: Nonsense\n"})
+    statuses = statuses_of(a_status(good))
+
+    one, other = assembled(fleet, statuses), assembled(fleet, statuses)
+    assert one == other
+    assert snapshot_digest(one) == snapshot_digest(other)
+
+
+def test_an_assembler_that_remembers_says_what_a_fresh_one_says(fleet: Fleet) -> None:
+    source = SpecSource(fleet.remote.path, remote="unused")
+    cursor = fleet.remote.tip()
+    tip = fleet.commit(fleet.job("a"))
+    reading = read_specs(GitTree(fleet.remote.path, tip))
+    old = Assembler(source)
+    old.assemble(reading, None, inputs_of(tip, cursor=cursor))
+    for inputs in (inputs_of(tip, cursor=tip), inputs_of(tip, cursor=cursor)):
+        fresh = Assembler(source).assemble(reading, None, inputs)
+        assert old.assemble(reading, None, inputs) == fresh
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"allowed_prune": 3},
+        {"previous_look_at": Instant(7)},
+        {"node_states": {NODE: NodeState.DOWN}},
+        {"is_rewritten": True},
+    ],
+)
+def test_any_other_fact_is_another_digest(fleet: Fleet, other: dict[str, Any]) -> None:
+    fleet.commit(fleet.job("a"))
+
+    assert snapshot_digest(assembled(fleet)) != snapshot_digest(assembled(fleet, **other))
+
+
+def test_an_edit_of_opaque_keys_is_another_digest(fleet: Fleet) -> None:
+    first = fleet.commit(fleet.job("a"))
+    second = fleet.commit(fleet.job("a", seconds=7))
+    digests = {
+        snapshot_digest(replace(each, desired=replace(each.desired, commit=first)))
+        for each in (assembled(fleet, commit=first), assembled(fleet, commit=second))
+    }
+    assert len(digests) == 2
+
+
+def a_node(state: NodeState, *devices: Device) -> Node:
+    return Node(name=NODE, rack="r", devices=devices, state=state)
+
+
+def test_the_graver_of_a_declared_and_a_seen_state_counts() -> None:
+    for declared, seen, joined in (
+        (NodeState.READY, NodeState.DOWN, NodeState.DOWN),
+        (NodeState.DRAINING, NodeState.CORDONED, NodeState.DRAINING),
+        (NodeState.DOWN, NodeState.READY, NodeState.DOWN),
+    ):
+        cluster = Cluster(id="c", nodes=(a_node(declared),))
+        found = joined_cluster(cluster, inputs_of(CommitId("c" * 40), node_states={NODE: seen}))
+        assert found.nodes[0].state is joined
+
+
+def test_discovered_devices_take_the_place_of_declared_ones() -> None:
+    slot = Device(id=DeviceId("cpu-0"), kind=DeviceKind.CPU_SLOT, type="cpu", memory_gib=1)
+    gpu = Device(id=DeviceId("GPU-1"), kind=DeviceKind.GPU, type="H200", memory_gib=139)
+    cluster = Cluster(id="c", nodes=(a_node(NodeState.READY, slot),))
+    inputs = inputs_of(CommitId("c" * 40))
+
+    assert joined_cluster(cluster, inputs).nodes[0].devices == (slot,)
+    found = joined_cluster(cluster, replace(inputs, devices={NODE: (gpu,)}))
+    assert found.nodes[0].devices == (gpu,)
