@@ -17,19 +17,25 @@ NAMES = tuple("abcdefghij")
 TEAMS = ("research", "vision")
 PRIORITIES = ("P0", "P1", "P2", "P3", "P4")
 DURATIONS = ("1m", "10m", "1h", "5h")
+STATES = ("ready",) * 4 + ("cordoned", "draining", "down")
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
-    """One to four nodes of up to eight GPUs, in the spelling of ``a_cluster``."""
+def clusters(draw: st.DrawFn, *, calm: bool = False) -> dict[str, dict[str, Any]]:
+    """One to four nodes of up to eight GPUs, in the spelling of ``a_cluster``.
+
+    A ``calm`` cluster is small, ready and of one type, so that jobs compete for it.
+    """
+    if calm:
+        return {f"n{i}": {"gpus": 4} for i in range(draw(st.integers(1, 2)))}
     count = draw(st.integers(1, 4))
     return {
         f"n{i}": {
-            "gpus": draw(st.sampled_from((1, 2, 4, 8))),
-            "gpu_type": draw(st.sampled_from(TYPES)) if i else TYPES[0],
+            "gpus": draw(st.sampled_from((2, 4, 4, 8))),
+            "gpu_type": draw(st.sampled_from((TYPES[0], *TYPES))) if i else TYPES[0],
             "rack": draw(st.sampled_from(("r1", "r2"))),
-            "islands": draw(st.sampled_from((0, 1, 2))),
-            "state": draw(st.sampled_from(("ready", "ready", "ready", "cordoned", "draining"))),
+            "islands": draw(st.sampled_from((0, 1, 1, 2))),
+            "state": draw(st.sampled_from(STATES)) if i else "ready",
         }
         for i in range(count)
     }
@@ -39,11 +45,11 @@ def clusters(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
 def requests(draw: st.DrawFn) -> dict[str, Any]:
     """What a job asks for."""
     return {
-        "gpus": draw(st.sampled_from((1, 1, 2, 3, 4, 8))),
-        "within": draw(st.sampled_from(("node", "node", "nvlink", "rack", "cluster"))),
-        "types": draw(st.sampled_from(((), (), TYPES[:1], TYPES[1:], TYPES))),
+        "gpus": draw(st.sampled_from((1, 2, 2, 3, 4, 4, 8))),
+        "within": draw(st.sampled_from(("node",) * 4 + ("nvlink", "rack", "cluster"))),
+        "types": draw(st.sampled_from(((), (), (), TYPES[:1], TYPES[1:], TYPES))),
         "priority": draw(st.sampled_from(PRIORITIES)),
-        "preemptible": draw(st.booleans()),
+        "preemptible": draw(st.sampled_from((True, True, True, False))),
         "serves_online": draw(st.booleans()),
         "estimate": draw(st.sampled_from(DURATIONS)),
     }
@@ -174,19 +180,22 @@ class Step:
 
 
 @st.composite
-def steps(draw: st.DrawFn, calm: bool = False) -> Step:
-    """One step; a ``calm`` life has only new jobs in it."""
+def steps(draw: st.DrawFn, *, calm: bool = False) -> Step:
+    """One step; a ``calm`` life has only new jobs in it, and they compete."""
     kinds = ("submit",) * 6
     if not calm:
         kinds += ("edit", "edit", "remove", "break", "node", "silent", "dies", "raise", "prune")
         kinds += ("rewritten",)
+    fields = draw(requests()) | {"grace": draw(st.sampled_from(("20s", "2m")))}
+    if calm:
+        fields |= {"types": (), "within": "cluster", "gpus": min(fields["gpus"], 4)}
     return Step(
         what=draw(st.sampled_from(kinds)),
         job=f"{draw(st.sampled_from(TEAMS))}/{draw(st.sampled_from(NAMES))}",
         node=f"n{draw(st.integers(0, 3))}",
-        fields=draw(requests()) | {"grace": draw(st.sampled_from(("20s", "2m")))},
+        fields=fields,
         luck={
-            "work": draw(st.sampled_from(DURATIONS)),
+            "work": fields["estimate"] if calm else draw(st.sampled_from(DURATIONS)),
             "save": draw(st.sampled_from(("1s", "10s", "1m"))),
             "fault": None if calm else draw(st.sampled_from((None, None, None, *FAULTS))),
             "on": draw(st.sampled_from((True, False))),

@@ -217,16 +217,17 @@ class Wishes:
             return None
         if not fits(contender.shape, devices, self.shapes.where):
             return None
-        on_them = [holder for holder in holders if holder.devices & devices]
-        if any(holder.attempt.id not in recorded.victims for holder in on_them):
+        holders = list(holders)
+        leaving = [holder for holder in holders if holder.attempt.id in recorded.victims]
+        if any(holder.devices & devices and holder not in leaving for holder in holders):
             return None
         now = self.snapshot.now
         return Hold(
             devices=devices,
-            victims=tuple(sorted(holder.job for holder in on_them)),
+            victims=tuple(sorted(holder.job for holder in leaving)),
             until=Moment(
-                p50=max((holder.until.p50 for holder in on_them), default=now),
-                p90=max((holder.until.p90 for holder in on_them), default=now),
+                p50=max((holder.until.p50 for holder in leaving), default=now),
+                p90=max((holder.until.p90 for holder in leaving), default=now),
             ),
         )
 

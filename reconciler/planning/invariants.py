@@ -29,7 +29,7 @@ def check(snapshot: Snapshot, plan: Plan) -> None:
     _no_device_twice(jobs, plan)
     _gangs_whole(snapshot, plan)
     _quota_kept(snapshot, jobs, plan)
-    _victims_serve(jobs, plan)
+    _victims_serve(snapshot, jobs, plan)
     _actions_match(jobs, plan)
     _forecast_ahead(snapshot, jobs, plan)
 
@@ -191,7 +191,7 @@ def _is_leaving(decision: Decision, live: Attempt | None) -> bool:
     return is_stopping or decision.verb in (Verb.PREEMPT, Verb.SUSPEND, Verb.CANCEL, Verb.FINISH)
 
 
-def _victims_serve(jobs: Mapping[JobId, Standing], plan: Plan) -> None:
+def _victims_serve(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Plan) -> None:
     """A victim is asked to leave only for a preemptor that then has a whole gang held."""
     for job, decision in plan.decisions.items():
         if decision.verb is Verb.PREEMPT:
@@ -202,8 +202,15 @@ def _victims_serve(jobs: Mapping[JobId, Standing], plan: Plan) -> None:
                 raise _broken("victims hold devices", f"{victim}, victim of {job}")
             if decision.hold is None:
                 raise _broken("no futile victim", f"{victim} leaves but {job} has no hold")
-            if not set(standing.live.allocation.devices()) & set(decision.hold.devices()):
+            frees = set(standing.live.allocation.devices()) & set(decision.hold.devices())
+            if not frees and not _frees_quota(snapshot, victim, job):
                 raise _broken("no futile victim", f"{victim} frees nothing that {job} gets")
+
+
+def _frees_quota(snapshot: Snapshot, victim: JobId, preemptor: JobId) -> bool:
+    team = TeamName(victim.split("/")[0])
+    same = team == preemptor.split("/")[0]
+    return same and team in snapshot.teams and bool(snapshot.teams[team].quota_gpus)
 
 
 def _victim_serves(

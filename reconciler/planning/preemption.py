@@ -103,7 +103,7 @@ class _Search:
         self._candidates = [
             holder
             for holder in sorted(candidates, key=lambda holder: holder.job)
-            if holder.devices & wanted & board.where.ready
+            if holder.devices & wanted & board.where.ready or holder.team == contender.spec.team
         ]
         longest = max((_leaves_in(holder) for holder in candidates), default=0)
         self._end = Instant(board.now + longest + contender.left.p50)
@@ -121,7 +121,7 @@ class _Search:
         if len(self._candidates) <= EXACT_UP_TO:
             return self._exact(self._candidates)
         if self._contender.shape.within in (TopologyDomain.NVLINK, TopologyDomain.NODE):
-            return self._node_by_node()
+            return self._node_by_node() or self._greedy(self._candidates)
         return self._greedy(self._candidates)
 
     def place_with(self, leaving: tuple[Holder, ...]) -> int | None:

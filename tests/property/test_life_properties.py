@@ -44,7 +44,7 @@ def test_a_settled_world_does_nothing(
     assert reports[-1].plan.digest == reports[-2].plan.digest
 
 
-@given(clusters(), quotas(), lives(calm=True))
+@given(clusters(calm=True), quotas(), lives(calm=True))
 def test_nobody_is_stopped_in_vain(
     nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step]
 ) -> None:
@@ -62,7 +62,7 @@ def test_nobody_is_stopped_in_vain(
         assert all(now <= due for due in waiting.values()), f"victims left in vain for {waiting}"
 
 
-@given(clusters(), lives(calm=True, most=10))
+@given(clusters(calm=True), lives(calm=True, most=10))
 def test_there_are_no_loops_and_everything_ends(nodes: dict[str, Any], steps: list[Step]) -> None:
     """Without new jobs the preemptions are finite, and whatever can run at all has run."""
     life = Life(nodes, {}, steps)
