@@ -18,6 +18,7 @@ from types import FrameType
 from reconciler.devices.nvml import NvmlSource
 from reconciler.domain.units import CommitId, Instant, Seconds
 from reconciler.engine.history import accept_history, refuse_renamed_cluster, served_clusters
+from reconciler.engine.housekeeping import Housekeeper
 from reconciler.engine.launches import Launches
 from reconciler.engine.lease_keeper import LeaseKeeper
 from reconciler.engine.logging import Log
@@ -35,7 +36,7 @@ from reconciler.snapshots.assemble import Assembler
 from reconciler.specs.cache import SpecCache
 from reconciler.specs.platform import Platform
 from reconciler.store.git.command import without_secrets
-from reconciler.store.git.repository import REMOTE, open_mirror
+from reconciler.store.git.repository import REMOTE, maintain, open_mirror
 from reconciler.store.lease import Lease, holder_id
 from reconciler.store.spec_source import SpecSource
 from reconciler.store.status_store import StatusStore
@@ -118,15 +119,14 @@ class _Service:
 
     def _cycle(self, keeper: LeaseKeeper) -> None:
         courier, world = self._world()
-        couriers = threading.Thread(
-            target=courier.run, args=(self._leaving,), name="courier", daemon=True
-        )
         loop = Loop(world, check_lease=keeper.check, log=self._log, stop=self._leaving)
         if self._options.once:
             loop.run_once()
             courier.deliver()
             return
-        couriers.start()
+        housekeeper = Housekeeper(lambda: maintain(self._source.repo), log=self._log)
+        for each in (courier.run, housekeeper.run):
+            threading.Thread(target=each, args=(self._leaving,), daemon=True).start()
         loop.run()
         keeper.check_lost()
         self._log.event("stopped", why="asked to; runs live on")

@@ -18,6 +18,7 @@ from tests.git_worlds import Clone, run_git
 from tests.live_fleets import Fleet, eventually
 
 HOUR = 3600
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.domain.attempt import AttemptPhase
 from reconciler.domain.status import JobPhase
-from tests.faults.dying_reconciler import POINTS
+from tests.faults.dying_reconciler import AFTER_PUSH, POINTS
 from tests.faults.histories import assert_each_ran_once, assert_legal
 from tests.live_fleets import ROOT, Fleet, eventually
 
@@ -35,7 +35,12 @@ def reconcile_until(fleet: Fleet, name: str, phase: JobPhase) -> None:
     eventually(is_there, f"{name} {phase}", patience_s=30, detail=fleet.log.getvalue)
 
 
-@pytest.mark.parametrize("point", POINTS)
+EACH_POINT = [
+    pytest.param(point, marks=() if point == AFTER_PUSH else pytest.mark.slow) for point in POINTS
+]
+
+
+@pytest.mark.parametrize("point", EACH_POINT)
 def test_a_killed_reconciler_is_followed_by_exactly_one_run(tmp_path: Path, point: str) -> None:
     fleet = Fleet(tmp_path)
     fleet.commit(fleet.job("a", seconds=0.3))
@@ -51,6 +56,7 @@ def test_a_killed_reconciler_is_followed_by_exactly_one_run(tmp_path: Path, poin
     assert [each.phase for each in status.attempts] == [AttemptPhase.SUCCEEDED]
 
 
+@pytest.mark.slow
 def test_being_killed_at_every_point_in_turn_still_runs_each_attempt_once(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path)
     for number, point in enumerate(POINTS):
@@ -66,6 +72,7 @@ def test_being_killed_at_every_point_in_turn_still_runs_each_attempt_once(tmp_pa
     assert_legal(fleet.history())
 
 
+@pytest.mark.slow
 def test_a_reconciler_killed_while_a_victim_stops_goes_on_with_the_preemption(
     tmp_path: Path,
 ) -> None:
@@ -78,7 +85,7 @@ def test_a_reconciler_killed_while_a_victim_stops_goes_on_with_the_preemption(
     fleet.reconcile_once()
     assert fleet.phase("big") is JobPhase.STOPPING
     eventually(lambda: any(line.startswith("asked") for line in fleet.lines()), "big was asked")
-    kill_at(fleet, "after-push")
+    kill_at(fleet, AFTER_PUSH)
 
     reconcile_until(fleet, "urgent", JobPhase.SUCCEEDED)
     eventually(lambda: (fleet.reconcile_once(), len(fleet.started()) == 3)[1], "big resumed")
@@ -95,6 +102,7 @@ def test_a_reconciler_killed_while_a_victim_stops_goes_on_with_the_preemption(
     assert_legal(fleet.history())
 
 
+@pytest.mark.slow
 def test_a_run_lives_on_while_no_reconciler_does_and_is_adopted(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path)
     fleet.commit(fleet.job("a", seconds=40))
@@ -109,6 +117,7 @@ def test_a_run_lives_on_while_no_reconciler_does_and_is_adopted(tmp_path: Path) 
     assert_each_ran_once(fleet)
 
 
+@pytest.mark.slow
 def test_a_reconciler_asked_to_stop_leaves_runs_alive_and_the_lease_free(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, lease="60s")
     fleet.commit(fleet.job("a", seconds=40))

@@ -12,6 +12,8 @@ from tests.faults.histories import assert_each_ran_once, assert_legal
 from tests.git_worlds import GRACE, run_git
 from tests.live_fleets import HEADWAY, Fleet, eventually
 
+pytestmark = pytest.mark.slow
+
 
 def cycles_until(fleet: Fleet, name: str, phase: JobPhase) -> None:
     def is_there() -> bool:

@@ -85,6 +85,7 @@ def test_fifty_rounds_of_two_reconcilers_run_no_attempt_twice(tmp_path: Path) ->
     run_rounds(tmp_path, ROUNDS, seed=2)
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_with_exit_code_75_and_names_the_holder(
     tmp_path: Path,
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_second_process_is_refused_with_exit_code_75_and_names_the_holder(
     assert_each_ran_once(fleet)
 
 
+@pytest.mark.slow
 def test_a_deposed_reconciler_that_wakes_up_records_nothing_and_leaves(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, lease="2s")
     fleet.commit(fleet.job("a"))
