@@ -3,49 +3,41 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from reconciler.domain.problem import SpecProblem
 from reconciler.domain.units import JobId
 from reconciler.specs.codes import Code
+from reconciler.specs.findings import Finding
 from reconciler.specs.names import nearest
 
 if TYPE_CHECKING:
     from reconciler.specs.reading import SpecEntry
 
 
-def dependency_problems(
+def dependency_findings(
     entries: "Iterable[SpecEntry]", known: Collection[JobId]
-) -> dict[JobId, list[SpecProblem]]:
-    """Return the problems by job; ``known`` are all jobs of the tree, also those not read."""
-    problems: dict[JobId, list[SpecProblem]] = {}
-    paths: dict[JobId, str] = {}
+) -> dict[JobId, list[Finding]]:
+    """Return the findings by job; ``known`` are all jobs of the tree, also those not read."""
+    findings: dict[JobId, list[Finding]] = {}
     after: dict[JobId, tuple[JobId, ...]] = {}
     for entry in entries:
         if entry.spec is None or not entry.spec.after:
             continue
-        paths[entry.id], after[entry.id] = entry.path, entry.spec.after
-        for other in entry.spec.after:
+        after[entry.id] = entry.spec.after
+        for number, other in enumerate(entry.spec.after):
             if other not in known:
                 close = nearest(other, known)
-                problems.setdefault(entry.id, []).append(
-                    SpecProblem(
-                        file=entry.path,
-                        code=Code.AFTER_UNKNOWN,
-                        message=f"after: there is no job {other}",
-                        hint=f"did you mean `{close}`?" if close else "write team/name",
-                    )
+                hint = f"did you mean `{close}`?" if close else "write team/name"
+                findings.setdefault(entry.id, []).append(
+                    Finding(("after", number), Code.AFTER_UNKNOWN, f"there is no job {other}", hint)
                 )
     for cycle in _cycles(after):
-        said = " -> ".join((*cycle, cycle[0]))
+        message = f"these jobs wait for each other: {' -> '.join((*cycle, cycle[0]))}"
         for job in cycle:
-            problems.setdefault(job, []).append(
-                SpecProblem(
-                    file=paths[job],
-                    code=Code.AFTER_CYCLE,
-                    message=f"after: these jobs wait for each other: {said}",
-                    hint="remove one of the dependencies",
+            findings.setdefault(job, []).append(
+                Finding(
+                    ("after",), Code.AFTER_CYCLE, message, "remove one of the dependencies", True
                 )
             )
-    return problems
+    return findings
 
 
 def _cycles(after: Mapping[JobId, tuple[JobId, ...]]) -> list[tuple[JobId, ...]]:

@@ -73,7 +73,7 @@ def _excerpt(source: str, line: int, column: int) -> list[str]:
     lines = [f"{number:>{width}} | {shown(every[number - 1])}" for number in numbers]
     text = every[line - 1]
     token = _TOKEN.match(text, column - 1)
-    under = token.group() if token is not None else text[column - 1 : column]
+    under = token.group().rstrip(":") if token is not None else text[column - 1 : column]
     gap = " " * _columns(shown(text[: column - 1]))
     return [*lines, f"{'':>{width}} | {gap}{'^' * max(_columns(shown(under)), 1)}"]
 

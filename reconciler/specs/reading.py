@@ -7,44 +7,30 @@ What the cache knows is not judged again, and nothing that judges is imported fo
 """
 
 import gc
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from reconciler.domain.problem import SpecProblem
-from reconciler.domain.units import Digest, JobId, TeamName
+from reconciler.domain.units import JobId
 from reconciler.ports import Tree
 from reconciler.specs.cache import DIGEST, KIND, PROBLEMS, VERDICTS, Row, SpecCache
 from reconciler.specs.conf_files import ConfFiles
-from reconciler.specs.convert import job_spec
-from reconciler.specs.dependencies import dependency_problems
+from reconciler.specs.dependencies import dependency_findings
 from reconciler.specs.entries import LazyDocument, SpecEntry, SpecReading, has_errors
-from reconciler.specs.findings import Finding
-from reconciler.specs.meaning import meaning_findings, parallel_findings
-from reconciler.specs.paths import SpecPaths, spec_paths
-from reconciler.specs.platform import NO_PLATFORM, Platform, PlatformDocuments, build_platform
-from reconciler.specs.reservations import convert_reservation
-from reconciler.specs.rows import (
-    SpecRows,
-    problem_of,
-    problem_row,
-    reservation_of,
-    reservation_row,
-    spec_row,
-)
+from reconciler.specs.paths import spec_paths
+from reconciler.specs.platform import Platform, PlatformDocuments, build_platform
+from reconciler.specs.platform_cache import keep_platform, kept_platform, platform_digest
+from reconciler.specs.rows import STRANGE, SpecRows, problem_of, problem_row, reservation_of
+from reconciler.specs.verdict import digest_of, text_digest, verdict_of
 
 if TYPE_CHECKING:
     from reconciler.specs.judging import Judge
     from reconciler.specs.pipeline import Judged
 
 __all__ = ["SpecEntry", "SpecReading", "has_errors", "read_specs"]
-
-_STRANGE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
-"""What a row that is not as we write it can raise: it is then as if it were not there."""
 
 
 def read_specs(
@@ -90,7 +76,7 @@ class _Reader:
         self._tree = tree
         self._cache = cache
         self._overrides = overrides
-        self._overrides_key = "" if not overrides else _digest("\0".join(overrides))
+        self._overrides_key = "" if not overrides else text_digest("\0".join(overrides))
         self._cluster = cluster
         self._found = spec_paths(tree.entries)
         self._conf = ConfFiles(tree.entries, self._found.conf)
@@ -122,7 +108,51 @@ class _Reader:
             if wanted is None or path in wanted:
                 entries[job] = SpecEntry(job, path, self._tree.entries[path].oid)
         problems = [*documents.problems, *self._found.problems]
-        return _complete(platform, entries, problems, self._found)
+        return self._complete(platform, entries, problems)
+
+    def _complete(
+        self,
+        platform: Platform,
+        entries: dict[JobId, SpecEntry],
+        problems: Sequence[SpecProblem],
+    ) -> SpecReading:
+        """Add what only shows when all documents are seen together, and sort."""
+        more = self._of_dependencies(entries)
+        by_path = {entry.path: entry.id for entry in entries.values()}
+        rest = []
+        for problem in problems:
+            job = by_path.get(problem.file)
+            if job is None:
+                rest.append(problem)
+            else:
+                more.setdefault(job, []).append(problem)
+        for job, said in more.items():
+            entry = entries[job]
+            everything = tuple(sorted({*entry.problems, *said}))
+            spec = None if has_errors(everything) else entry.spec
+            entries[job] = replace(entry, problems=everything, spec=spec)
+        for entry in entries.values():
+            rest += entry.problems
+        return SpecReading(
+            platform=platform,
+            entries=dict(sorted(entries.items())),
+            problems=tuple(sorted(set(rest))),
+        )
+
+    def _of_dependencies(
+        self, entries: Mapping[JobId, SpecEntry]
+    ) -> dict[JobId, list[SpecProblem]]:
+        known = {**self._found.jobs, **self._found.refused}
+        found = dependency_findings(entries.values(), known)
+        if not found:
+            return {}
+        from reconciler.specs.submission import placed
+
+        blobs = self._tree.read(entries[job].blob for job in found)
+        return {
+            job: placed(findings, entries[job].path, blobs[entries[job].blob])
+            for job, findings in found.items()
+        }
 
     @property
     def _judge(self) -> "Judge":
@@ -135,15 +165,12 @@ class _Reader:
     def _platform(self) -> tuple[PlatformDocuments, str]:
         """Return the platform's documents and a digest of what they say."""
         key = f"{self._conf.key()} {self._cluster or ''}"
-        documents = None if self._cache is None else _kept_platform(self._cache, key)
+        documents = None if self._cache is None else kept_platform(self._cache, key)
         if documents is None:
             documents = self._judge.platform(self._cluster)
             if self._cache is not None:
-                row = asdict(replace(documents, problems=[]))
-                row["problems"] = [problem_row(problem) for problem in documents.problems]
-                self._cache.add_shared("platforms", key, row)
-        said = asdict(replace(documents, problems=[]))
-        return documents, _digest(json.dumps(said, sort_keys=True))[:20]
+                keep_platform(self._cache, key, documents)
+        return documents, platform_digest(documents)
 
     def _are_current(self, name: str, dependencies: Sequence[Mapping[str, str]]) -> bool:
         if name not in self._current:
@@ -165,7 +192,7 @@ class _Reader:
             if verdict is None:
                 return self._judged_again(job, path, row, platform, platform_key)
             return self._entry(job, path, row, verdict)
-        except _STRANGE:
+        except STRANGE:
             return None
 
     def _judged_again(
@@ -181,7 +208,7 @@ class _Reader:
             if document is None:
                 return None
         problems = [problem_of(each) for each in row[PROBLEMS]]
-        verdict, findings = _verdict(
+        verdict, findings = verdict_of(
             job, row[KIND], document, row[DIGEST], has_errors(problems), platform
         )
         if findings:
@@ -206,7 +233,7 @@ class _Reader:
                 oids[path], self._overrides_key, "", judged.kind, digest,
                 [problem_row(problem) for problem in judged.problems], {},
             ]  # fmt: skip
-            verdict, findings = _verdict(
+            verdict, findings = verdict_of(
                 job, judged.kind, document, digest, has_errors(judged.problems), platform
             )
             if judged.origins is not None and document is not None:
@@ -256,79 +283,3 @@ class _Reader:
             if entry.document is not None:
                 return entry.document
         raise LookupError(f"{path} composes to no document any more")
-
-
-def _kept_platform(cache: SpecCache, key: str) -> PlatformDocuments | None:
-    try:
-        row = cache.shared("platforms", key)
-        if row is None:
-            return None
-        problems = [problem_of(each) for each in row["problems"]]
-        documents = PlatformDocuments(**{**row, "problems": problems})
-        build_platform(documents)
-        return documents
-    except _STRANGE:
-        return None
-
-
-def _verdict(
-    job: JobId,
-    kind: str,
-    document: Mapping[str, Any] | None,
-    digest: str | None,
-    is_faulty: bool,
-    platform: Platform,
-) -> tuple[list[Any], list[Finding]]:
-    """Return [spec row, reservation row] and what the platform finds wrong with a document."""
-    if document is None or digest is None:
-        return [None, None], []
-    if is_faulty:
-        return [None, None], list(parallel_findings(document))
-    if platform is NO_PLATFORM:
-        return [None, None], []
-    cluster = platform.cluster_of(TeamName(job.split("/")[0]))
-    if kind == "Reservation":
-        held, findings = convert_reservation(job, document, platform)
-        return [None, None if held is None else reservation_row(held)], findings
-    spec = job_spec(job, document, cluster, Digest(digest))
-    return [spec_row(spec), None], meaning_findings(spec, document, platform)
-
-
-def _complete(
-    platform: Platform,
-    entries: dict[JobId, SpecEntry],
-    problems: list[SpecProblem],
-    found: SpecPaths,
-) -> SpecReading:
-    """Add what only shows when all documents are seen together, and sort."""
-    more = dependency_problems(entries.values(), {**found.jobs, **found.refused})
-    by_path = {entry.path: entry.id for entry in entries.values()}
-    rest = []
-    for problem in problems:
-        job = by_path.get(problem.file)
-        if job is None:
-            rest.append(problem)
-        else:
-            more.setdefault(job, []).append(problem)
-    for job, said in more.items():
-        entry = entries[job]
-        everything = tuple(sorted({*entry.problems, *said}))
-        spec = None if has_errors(everything) else entry.spec
-        entries[job] = replace(entry, problems=everything, spec=spec)
-    for entry in entries.values():
-        rest += entry.problems
-    return SpecReading(
-        platform=platform,
-        entries=dict(sorted(entries.items())),
-        problems=tuple(sorted(set(rest))),
-    )
-
-
-def digest_of(document: Mapping[str, Any]) -> Digest:
-    """Return the spec digest: sha256 over the composed document as canonical JSON."""
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return Digest(f"sha256:{_digest(text)}")
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()

@@ -20,6 +20,9 @@ from reconciler.domain.problem import Severity, SpecProblem
 from reconciler.domain.reservation import Every, Reservation
 from reconciler.domain.units import Digest, Instant, JobId, JobName, Seconds, TeamName
 
+STRANGE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
+"""What a row that is not as we write it can raise: it is then as if it were not there."""
+
 _DOMAINS = {item.value: item for item in TopologyDomain}
 _LINKS = {item.value: item for item in Interconnect}
 _CLASSES = {item.value: item for item in PriorityClass}

@@ -201,7 +201,7 @@ def test_what_is_wrong_with_a_gang_is_said(line: str, words: str) -> None:
         ("max_gpu_hours: 0", "must be above 0"),
         ("generation: 0", "must be at least 1"),
         ("checkpoint: 5", "must be a mapping"),
-        ("kind: Pod", "must be one of Job"),
+        ("kind: Task", "must be one of Job"),
         ("train: {max_steps: 1e4}", "got 1e4 | write 10000"),
         ("train: {learning_rate: '2e-5'}", "write 2e-5 without quotes"),
         ("train: {lora_rank: 0}", "must be at least 1, got 0"),
