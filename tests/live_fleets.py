@@ -115,6 +115,10 @@ class Fleet:
     def cluster(self) -> str:
         return str(self.conf["cluster"])
 
+    def headway(self, **changed: object) -> str:
+        """Return ``conf/headway.yaml`` with other settings."""
+        return HEADWAY.format(**{**self.conf, **changed})
+
     def team(self, name: str, text: str = TEAM) -> dict[str, str]:
         """Return the file that declares a team."""
         return {f"conf/teams/{name}.yaml": text.replace("{{", "{").replace("}}", "}")}

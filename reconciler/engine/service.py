@@ -55,7 +55,7 @@ class Options:
     runs: Path | None = None
     """Root of the run directories; None: what conf says."""
     data: Path | None = None
-    """Where relative data paths of jobs start; None: they are refused by the trainer."""
+    """Where relative data paths of jobs start; None: the run directory."""
     holder: str | None = None
     once: bool = False
     standby: bool = False
