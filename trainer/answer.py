@@ -44,7 +44,12 @@ def answer(model: Any, tokenizer: Any, question: str, *, tokens: int = TOKENS) -
     )
     with torch.no_grad():
         written = model.generate(
-            **asked, max_new_tokens=tokens, do_sample=False, pad_token_id=tokenizer.pad_token_id
+            **asked,
+            max_new_tokens=tokens,
+            do_sample=False,
+            repetition_penalty=1.1,  # a small model, decoded greedily, repeats itself for ever
+            no_repeat_ngram_size=4,
+            pad_token_id=tokenizer.pad_token_id,
         )
     new = written[0][asked["input_ids"].shape[1] :]
     return str(tokenizer.decode(new, skip_special_tokens=True)).strip()

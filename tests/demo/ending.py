@@ -11,7 +11,6 @@ from tests.demo.fleet import Fleet, run
 from tests.demo.story import GREEDY, T1, T2, T3, T4, Story
 
 QUESTION = "My parcel arrived with a broken mug. What happens now?"
-LOG_FORMAT = "%C(auto)%h %s%n%w(0,8,8)%(trailers:only)"
 
 
 class Ending:
@@ -46,16 +45,32 @@ class Ending:
 
     def _audit_trail(self) -> None:
         branch = self._fleet.status_branch
-        self._head(f"$ git log {branch} -- status/{T2}.json")
-        log = run(
-            *("git", "log", f"--format={LOG_FORMAT}", branch, "--", f"status/{T2}.json"),
-            cwd=self._fleet.origin,
-        )
-        self._print(log)
+        self._head(f"$ git log --reverse {branch} -- status/{T2}.json")
+        ids = self._git("log", "--reverse", "--format=%h", branch, "--", f"status/{T2}.json")
+        story = []
+        for commit in ids.split():
+            message = self._git("show", "--no-patch", "--format=%h %s%n%n%b", commit)
+            story += [line for line in message.splitlines() if commit in line or T2 in line]
+            story += [line for line in message.splitlines() if line.startswith("Headway-Intent")]
+        self._print("\n".join(story))
+        self._head("one of them whole: what was decided, for whom, on which inputs")
+        self._print(self._git("show", "--no-patch", "--format=%B", ids.split()[0]))
+        text = "\n".join(story)
         self._story.expect(
-            "git log tells T2's story: launched, preempted, resumed, succeeded",
-            log.count("Headway-Intent: launch") >= 2 and "preempted" in log and "succeeded" in log,
+            "git log tells T2's story: launched, preempted, launched again, succeeded",
+            all(
+                words in text
+                for words in (
+                    "launch search.t2-intents-g1-a1",
+                    "stop search.t2-intents-g1-a1",
+                    "launch search.t2-intents-g1-a2",
+                    "running -> succeeded",
+                )
+            ),
         )
+
+    def _git(self, *words: str) -> str:
+        return run("git", *words, cwd=self._fleet.origin)
 
     def _curve(self) -> None:
         points = read_points(self._story.watch.run_dirs(T2))
@@ -108,4 +123,6 @@ class Ending:
 
 def answer(model: str) -> str:
     """Return what a model, or an adapter on its base, answers to the question."""
-    return " ".join(run(sys.executable, "-m", "trainer.answer", model, QUESTION).split())
+    return " ".join(
+        run(sys.executable, "-m", "trainer.answer", "--tokens", "48", model, QUESTION).split()
+    )

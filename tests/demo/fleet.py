@@ -53,6 +53,7 @@ def environment() -> dict[str, str]:
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
 
