@@ -10,7 +10,7 @@ from reconciler.specs.bounded import BoundedComposer
 from reconciler.specs.codes import Code
 from reconciler.specs.composed import ComposeError
 from reconciler.specs.findings import KeyPath
-from reconciler.specs.group_files import HEADWAY, GroupFiles
+from reconciler.specs.group_files import HEADWAY, PICKED, GroupFiles
 from reconciler.specs.names import nearest
 from reconciler.specs.origins import COMMAND_LINE, Origins
 from reconciler.specs.pipeline import without_nulls
@@ -52,7 +52,9 @@ def read_platform(
                 found.problems += problems
             if folder == "teams":
                 found.unusable_teams.append(name)
-    _add_sample_clusters(found, groups, composer, cluster)
+    clusters = _check_options(found, groups, composer)
+    if cluster is None:  # else everybody is judged by that one
+        _add_sample_clusters(found, groups, clusters)
     return found
 
 
@@ -101,22 +103,33 @@ def _problems_of(kind: str, document: Mapping[str, Any], origins: Origins) -> li
     return [origins.problem(finding, document) for finding in platform_findings(kind, document)]
 
 
-def _add_sample_clusters(
-    found: PlatformDocuments,
-    groups: GroupFiles,
-    composer: BoundedComposer,
-    cluster: str | None,
-) -> None:
-    """Compose the clusters of sample teams; with ``--cluster`` everybody is judged by that."""
-    if cluster is not None or found.headway is None:
-        return
+def _check_options(
+    found: PlatformDocuments, groups: GroupFiles, composer: BoundedComposer
+) -> dict[str, Mapping[str, Any]]:
+    """Add the problems of options nobody picks now; return the sound clusters by option."""
     headway = groups.text(HEADWAY)
+    clusters = {}
+    for group in PICKED:
+        for option, text in _files_in(group, groups):
+            problems: list[SpecProblem] = []
+            document = _composed(headway, groups, composer, (f"{group}={option}",), problems)
+            found.problems += [each for each in problems if each.file == text.file]
+            if group == "cluster" and document is not None:
+                clusters[option] = document["cluster"]
+    return clusters
+
+
+def _add_sample_clusters(
+    found: PlatformDocuments, groups: GroupFiles, clusters: Mapping[str, Mapping[str, Any]]
+) -> None:
     for name, team in found.teams.items():
         wanted = team.get("sample_cluster")
-        if wanted is None or wanted in found.sample_clusters:
+        if wanted is None:
             continue
-        if f"cluster/{wanted}.yaml" not in groups.conf.oids:
-            options = [other for other, _ in _files_in("cluster", groups)]
+        if wanted in clusters:
+            found.sample_clusters[wanted] = clusters[wanted]
+        elif f"cluster/{wanted}.yaml" not in groups.conf.oids:
+            options = [option for option, _ in _files_in("cluster", groups)]
             close = nearest(wanted, options)
             found.problems.append(
                 Origins(groups.text(f"teams/{name}.yaml")).at(
@@ -126,7 +139,3 @@ def _add_sample_clusters(
                     ("sample_cluster",),
                 )
             )
-            continue
-        document = _composed(headway, groups, composer, (f"cluster={wanted}",), found.problems)
-        if document is not None:
-            found.sample_clusters[wanted] = document["cluster"]

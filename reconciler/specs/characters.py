@@ -20,6 +20,9 @@ _REFUSED = re.compile(f"[\t{_SPACES}{_INVISIBLE}]|\r(?!\n)")
 _SPACE = re.compile(f"[{_SPACES}]")
 _PER_FILE = 20
 
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""No value may hold one, not even as an escape: programs and terminals choke on them."""
+
 
 def refused_characters(text: str, file: str) -> list[SpecProblem]:
     """Return one problem for each line and kind of refused character, at most 20."""

@@ -129,7 +129,7 @@ class Time(Section):
 
 
 class Checkpoint(Section):
-    every_steps: Annotated[int, Field(ge=1)] | None = None
+    every_steps: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
     """Optimizer steps between two checkpoints."""
     keep: Annotated[int, Field(ge=1, le=1000)] | None = None
     """How many are kept.  Default: 3."""
@@ -181,7 +181,7 @@ class Job(Section):
     notify: Notify | None = None
     suspend: bool | None = None
     """Stop at a checkpoint, and stay stopped while this is true."""
-    generation: Annotated[int, Field(ge=1)] | None = None
+    generation: Annotated[int, Field(ge=1, le=999_999_999)] | None = None
     """Raise it to run a finished job again, from step 0.  Default: 1."""
 
 

@@ -15,7 +15,8 @@ from reconciler.specs.codes import Code
 from reconciler.specs.composed import GroupFile
 from reconciler.specs.conf_files import ConfFiles
 from reconciler.specs.defaults import defaults_problems
-from reconciler.specs.fields import ANYTHING, Shape
+from reconciler.specs.fields import Shape
+from reconciler.specs.platform_documents import platform_shape
 from reconciler.specs.shape import base_document, document_shape
 from reconciler.specs.text import Text
 from reconciler.specs.yaml_text import read_yaml
@@ -51,7 +52,7 @@ class GroupFiles:
         self._packages[name] = package
         file = f"conf/{name}"
         if is_platform_file(name):
-            text = read_yaml(data, file, ANYTHING)
+            text = read_yaml(data, file, platform_shape(name))
         else:
             text = read_yaml(data, file, _shape_under(package))
             if text.value is not None:

@@ -115,9 +115,19 @@ def build_cluster(document: Mapping[str, Any]) -> Cluster:
             devices=_devices(document["node_types"][row["is"]]),
             state=NodeState(row.get("state", "ready")),
         )
-        for name, row in sorted(document["nodes"].items())
+        for written, row in document["nodes"].items()
+        for name in node_names(written)
     ]
-    return Cluster(id=document["id"], nodes=tuple(nodes))
+    return Cluster(id=document["id"], nodes=tuple(sorted(nodes, key=lambda node: node.name)))
+
+
+def node_names(written: str) -> list[str]:
+    """Return the names that ``dgx-[01-16]`` stands for; a name without brackets is itself."""
+    stem, bracket, numbers = written.partition("[")
+    if not bracket:
+        return [written]
+    first, _, last = numbers.rstrip("]").partition("-")
+    return [f"{stem}{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
 
 
 def _devices(kind: Mapping[str, Any]) -> tuple[Device, ...]:

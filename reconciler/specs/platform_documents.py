@@ -3,6 +3,7 @@ sinks.  Strict and closed like a job's document.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -11,13 +12,18 @@ from pydantic import AfterValidator, Field, ValidationError
 from reconciler.domain.policy import PreemptionPolicy
 from reconciler.specs.codes import Code
 from reconciler.specs.documents import Duration, Memory, Name, Section, refuse
+from reconciler.specs.fields import Shape, shape_of
 from reconciler.specs.findings import Finding, dotted
 from reconciler.specs.names import nearest
+from reconciler.specs.platform import node_names
 from reconciler.specs.shape import said_of
+
+MAX_NODES = 20_000
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Gpus = Annotated[int, Field(ge=1)]
-NodeId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
+RackId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
+NodeIds = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}(\[[0-9]{1,5}-[0-9]{1,5}\])?$")]
 DeviceType = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 ClassName = Literal["P0", "P1", "P2", "P3", "P4"]
 
@@ -49,7 +55,7 @@ class NodeType(Section):
 class Node(Section):
     is_: Annotated[DeviceType, Field(alias="is")]
     """Name of a node type."""
-    rack: NodeId
+    rack: RackId
     state: Literal["ready", "cordoned", "draining", "down"] = "ready"
 
 
@@ -59,7 +65,8 @@ class ClusterConf(Section):
     discover: bool = False
     """Use this machine's GPUs where it has any, in place of the nodes below."""
     node_types: dict[DeviceType, NodeType]
-    nodes: Annotated[dict[NodeId, Node], Field(min_length=1)]
+    nodes: Annotated[dict[NodeIds, Node], Field(min_length=1)]
+    """By name; `dgx-[01-16]` stands for sixteen of them."""
 
 
 class Weights(Section):
@@ -168,6 +175,16 @@ MODELS: dict[str, type[Section]] = {
 }
 
 
+@lru_cache(maxsize=16)
+def platform_shape(name: str) -> Shape:
+    """Return what the fields of a file under ``conf/`` want; ``name`` is relative to it."""
+    folder = name.partition("/")[0]
+    if folder in MODELS:
+        return shape_of(MODELS[folder].model_json_schema(by_alias=True))
+    whole = shape_of(PlatformConf.model_json_schema(by_alias=True))
+    return whole if folder == "headway.yaml" else whole.at(folder)
+
+
 def platform_findings(kind: str, document: Mapping[str, Any]) -> list[Finding]:
     """Return what is wrong with the composed ``headway.yaml`` or one team, budget or sink."""
     try:
@@ -209,6 +226,7 @@ def _platform_meaning(platform: PlatformConf) -> list[Finding]:
                     f"did you mean `{close}`?" if close else "",
                 )
             )
+    findings += _name_findings(cluster)
     for name, kind in cluster.node_types.items():
         if kind.islands and kind.count % kind.islands:
             findings.append(
@@ -222,6 +240,24 @@ def _platform_meaning(platform: PlatformConf) -> list[Finding]:
         findings += _weights_findings(policy.weights, ("policy", "weights"))
     if policy.preemption is not None and policy.preemption.victims_of is not None:
         findings += _victims_findings(policy.preemption.victims_of)
+    return findings
+
+
+def _name_findings(cluster: ClusterConf) -> list[Finding]:
+    findings, seen = [], set[str]()
+    for written in cluster.nodes:
+        names = node_names(written)
+        twice = sorted(seen.intersection(names))
+        message = f"node {twice[0]} is there already" if twice else ""
+        if not names:
+            message = f"`{written}` names no node"
+        elif len(seen) + len(names) > MAX_NODES:
+            message = f"more than {MAX_NODES} nodes"
+        if message:
+            findings.append(
+                Finding(("cluster", "nodes", written), Code.BAD_PLATFORM, message, "", True)
+            )
+        seen.update(names)
     return findings
 
 

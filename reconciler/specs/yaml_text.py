@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from reconciler.domain.problem import SpecProblem
-from reconciler.specs.characters import name_of, refused_characters
+from reconciler.specs.characters import CONTROL, name_of, refused_characters
 from reconciler.specs.codes import Code
 from reconciler.specs.fields import ANYTHING, Shape
 from reconciler.specs.interpolation import (
@@ -29,7 +29,7 @@ MAX_DEPTH = 24
 MAX_NODES = 5000
 
 _LOADER: Any = getattr(yaml, "CLoader", yaml.Loader)
-_KEY = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9_.:/@*+-]{0,127}\Z")
+_KEY = re.compile(r"[A-Za-z0-9_*][A-Za-z0-9_.:/@*+\[\]-]{0,127}\Z")
 _DEFAULTS_KEY = re.compile(r"[A-Za-z0-9_/@. :-]{1,160}\Z")
 
 
@@ -242,8 +242,12 @@ class _Reader:
                 value = read_plain(value, shape.scalar)
             except ScalarError as error:
                 self._problem(event, error.code, str(error), error.hint)
-        if isinstance(value, str) and is_interpolated(value):
-            self._interpolated(event, value, path)
+        if isinstance(value, str):
+            if is_interpolated(value):
+                self._interpolated(event, value, path)
+            if (control := CONTROL.search(value)) is not None:
+                said = f"a value holds {name_of(control.group())}"
+                self._problem(event, Code.INVISIBLE, said, "remove it, also as an escape")
         self._put(event, value)
 
     def _interpolated(self, event: Any, value: str, path: Path) -> None:
