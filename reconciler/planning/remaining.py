@@ -47,13 +47,17 @@ class Moment:
 
 
 def total(spec: JobSpec, sizes: tuple[GangSize, ...], policy: Policy) -> Span:
-    """Return the expected running time of one whole generation of ``spec``."""
+    """Return the expected running time of one whole generation of ``spec``.
+
+    Without sizes: the estimate, else half the limit, else the policy's default; p90 is the limit.
+    """
     chosen = next((size for size in sizes if size.gpus == spec.gpus.count), None)
     if chosen is not None:
         p50, p90 = chosen.duration_p50_s, chosen.duration_p90_s
     else:
-        p50 = spec.estimate_s or spec.limit_s or policy.default_duration_s
-        p90 = Seconds(int(p50 * P90_OVER_P50))
+        half_limit = None if spec.limit_s is None else Seconds(spec.limit_s // 2)
+        p50 = spec.estimate_s or half_limit or policy.default_duration_s
+        p90 = spec.limit_s or Seconds(int(p50 * P90_OVER_P50))
     if spec.limit_s is not None:
         p50, p90 = min(p50, spec.limit_s), min(p90, spec.limit_s)
     return Span(p50=max(p50, Seconds(1)), p90=max(p90, p50, Seconds(1)))

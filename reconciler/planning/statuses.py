@@ -264,6 +264,8 @@ def _ended(
         status, attempt, standing.spec, policy=snapshot.policy.retry, now=snapshot.now
     )
     ran_s = attempt.running_s(snapshot.now)
+    if attempt.phase is AttemptPhase.CANCELLED:
+        attempt = replace(attempt, reason=decision.reason)
     return replace(
         _with_attempt(_said(status, decision), attempt),
         phase=after.phase,

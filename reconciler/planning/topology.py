@@ -5,14 +5,13 @@ algebra over hundreds of devices is then a handful of machine instructions, and 
 equal numbers whatever order they were made in.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from reconciler.domain.cluster import (
     Allocation,
     Cluster,
     Device,
-    DeviceKind,
     Node,
     NodeShare,
     NodeState,
@@ -162,15 +161,3 @@ def lowest(devices: int, count: int) -> int:
     for _ in range(count):
         rest &= rest - 1
     return devices & ~rest
-
-
-def types_of(devices: Iterable[int], where: Layout) -> set[str]:
-    """Return the device types at these positions."""
-    return {where.devices[position][1].type for position in devices}
-
-
-def kind_of(allocation: Allocation, where: Layout) -> DeviceKind | None:
-    """Return what kind of devices an allocation has; None where the cluster has none of them."""
-    for position in positions(bits_of(allocation, where)):
-        return where.devices[position][1].kind
-    return None
