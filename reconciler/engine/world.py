@@ -14,6 +14,7 @@ from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.status import StatusUpdate
 from reconciler.domain.units import CommitId, Instant
 from reconciler.engine.decision import Decided, decision_commit
+from reconciler.engine.launch_failures import LaunchFailures
 from reconciler.engine.launches import Launches, live_runs
 from reconciler.engine.logging import Log
 from reconciler.engine.machine import Machine
@@ -71,6 +72,7 @@ class LiveWorld:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._failures = LaunchFailures(parts.launcher, parts.monotonic_s)
         self._branch: Branch | None = None
         self._look: Look | None = None
         self._inputs: Inputs | None = None
@@ -97,7 +99,9 @@ class LiveWorld:
         look = parts.main.look(cursor)
         self._refuse_other_cluster(look)
         runs = live_runs(tree.statuses)
-        observations = parts.launcher.poll(runs) if runs else {}
+        polled = parts.launcher.poll(runs) if runs else {}
+        policy = look.reading.platform.policy
+        observations = self._failures.judge(polled, runs, policy.lost_after_s)
         found = parts.machine.look(look.reading.platform)
         recorded = branch.recorded.inputs() if branch.recorded else None
         state = recorded.next_planner_state if recorded else PlannerState()
@@ -165,8 +169,11 @@ class LiveWorld:
             self._parts.log.event(
                 f"{word}-failed", job=action.job, attempt=action.attempt, why=error
             )
+            if isinstance(action, Launch):
+                self._failures.failed(action.attempt, error)
             return ApplyResult(action=action, ok=False, message=str(error))
         self._parts.log.event(word, job=action.job, attempt=action.attempt)
+        self._failures.launched(action.attempt)
         return ApplyResult(action=action, ok=True)
 
     def news(self) -> str:
