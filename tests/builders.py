@@ -180,7 +180,11 @@ class _World:
 
     def add_pending(self, name: str, job: Mapping[str, Any]) -> None:
         spec = self._spec(name, job)
-        if _STATUS_KEYS & job.keys() or job.get("file") in ("gone", "invalid", "wildcard"):
+        if (_STATUS_KEYS - {"submitted_ago"}) & job.keys() or job.get("file") in (
+            "gone",
+            "invalid",
+            "wildcard",
+        ):
             self.statuses[spec.id] = self._status(spec, job, JobPhase.PENDING, Reason.GPUS_BUSY)
         self._file(spec, job)
 

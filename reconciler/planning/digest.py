@@ -2,7 +2,8 @@
 
 sha256 over canonical JSON of the decisions that change something and of the actions.  ``Keep``
 and a ``Wait`` that is already recorded are left out, so a cycle in which nothing happens has the
-digest of nothing, however many jobs there are.  Ranks and scores explain; they are not decided.
+digest of nothing, however many jobs there are and whenever it runs.  Ranks and scores explain;
+they are not decided.
 """
 
 import json
@@ -14,7 +15,7 @@ from reconciler.domain.cluster import Allocation
 from reconciler.domain.plan import Action, Decision, Kill, Launch, Stop, Verb
 from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobPhase, JobStatus
-from reconciler.domain.units import Digest, Instant, JobId
+from reconciler.domain.units import Digest, JobId
 
 HELD_FOR = frozenset((Reason.DEPENDENCY_FAILED, Reason.NEVER_FITS, Reason.LOST_TOO_OFTEN))
 """Reasons to wait that need a person: the job is ``held``, not ``pending``."""
@@ -40,7 +41,6 @@ def is_change(decision: Decision, recorded: JobStatus | None) -> bool:
 
 
 def plan_digest(
-    now: Instant,
     decisions: Mapping[JobId, Decision],
     actions: Iterable[Action],
     statuses: Mapping[JobId, JobStatus],
@@ -48,7 +48,6 @@ def plan_digest(
     """Return ``sha256:<hex>`` over the changed decisions and the actions."""
     document = {
         "version": 1,
-        "now": now,
         "decisions": [
             _decision(decisions[job])
             for job in sorted(decisions)

@@ -49,7 +49,7 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> tuple[Plan, Memo]:
         actions=asked,
         forecast=timetable.forecast(),
         planner_state=snapshot.planner_state,
-        digest=plan_digest(snapshot.now, ordered, asked, snapshot.statuses),
+        digest=plan_digest(ordered, asked, snapshot.statuses),
     )
     return planned, shapes.memo()
 
