@@ -44,6 +44,7 @@ class Request:
     job: str
     world_size: int
     device_kind: str
+    devices: tuple[str, ...]
     global_batch: int
     """Samples per optimizer step = world_size x per_device_batch x accumulation."""
     per_device_batch: int
@@ -86,6 +87,7 @@ def load_request(run_dir: Path) -> Request:
         job=document["job"],
         world_size=document["world_size"],
         device_kind=document["device_kind"],
+        devices=tuple(document["devices"]),
         global_batch=global_batch,
         per_device_batch=per_device,
         accumulation=accumulation,

@@ -9,6 +9,7 @@ Several run under torch's elastic agent, which leads each in its own process gro
 """
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.config import Request, RequestError, load_request
-from trainer.processes import limit_threads
+from trainer.processes import keep_to_devices
 from trainer.record import refuse, result_of, say
 from trainer.run import EXIT_CODES
 from trainer.stop import SIGNALS
@@ -32,6 +33,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m trainer.launch", description=__doc__)
     parser.add_argument("run_dir", type=Path, metavar="RUN_DIR")
     run_dir = parser.parse_args(argv).run_dir.resolve()
+    for number in SIGNALS:  # until someone listens who can do more, some seconds from now
+        signal.signal(number, lambda *_: (run_dir / "stop").touch())
     try:
         request = load_request(run_dir)
     except RequestError as error:
@@ -49,9 +52,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def launch(request: Request) -> int:
     """Run every rank to its end and return the exit code of the attempt."""
-    limit_threads(request)
-    for number in SIGNALS:  # until the agent listens, some seconds from now
-        signal.signal(number, lambda *_: (request.run_dir / "stop").touch())
+    keep_to_devices(request)
+    logging.disable(logging.ERROR)  # the agent calls every exit code but 0 an error
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import elastic_launch
@@ -78,7 +80,8 @@ def _elastic(request: Request) -> Any:
                 "--nnodes=1",
                 f"--nproc-per-node={request.world_size}",
                 "--rdzv-backend=c10d",
-                "--rdzv-endpoint=localhost:0",
+                "--rdzv-endpoint=127.0.0.1:0",
+                "--local-addr=127.0.0.1",  # not the host's name, which may not resolve
                 "--max-restarts=0",
                 "--signals-to-handle=SIGTERM,SIGINT,SIGUSR1",
                 f"--shutdown-timeout={timeout_s}",

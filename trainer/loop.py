@@ -119,6 +119,12 @@ class Seams(Trainer):  # type: ignore[misc]
                 parameter.grad = None
         return norm
 
+    def _maybe_log_save_evaluate(self, *args: Any, **kwargs: Any) -> None:
+        super()._maybe_log_save_evaluate(*args, **kwargs)
+        if self._globalstep_last_logged == self.state.global_step:
+            # the library subtracts what it has logged, which leaves NaN once a loss was infinite
+            self._tr_loss.zero_()
+
     # checkpoints
 
     def _get_output_dir(self, trial: Any) -> str:  # noqa: ARG002

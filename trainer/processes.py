@@ -6,6 +6,7 @@ processes have met.
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,12 +34,17 @@ def launched_world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def limit_threads(request: Request) -> None:
-    """Give a CPU slot one thread; must run before torch is imported to reach every library."""
+def keep_to_devices(request: Request) -> None:
+    """Keep this process to what was granted; must run before torch is imported.
+
+    A CPU slot is one thread.  GPUs are those of the request, where the launcher has not said so.
+    """
     if request.on_cpu:
         for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ[variable] = "1"
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    else:
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", ",".join(request.devices))
 
 
 def meet(request: Request) -> None:
@@ -61,19 +67,19 @@ def meet(request: Request) -> None:
 
 def part() -> None:
     """Leave the other processes, after all have come here."""
-    import torch
-
     if _joined():
+        import torch
+
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
 
 
 def summed(values: Sequence[float]) -> list[float]:
     """Return the sums of ``values`` over all processes; every process must call this."""
-    import torch
-
     if not _joined():
         return list(values)
+    import torch
+
     device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
     tensor = torch.tensor(values, dtype=torch.float64, device=device)
     torch.distributed.all_reduce(tensor)
@@ -87,16 +93,31 @@ def any_of(flag: bool) -> bool:
 
 def from_first(value: Any) -> Any:
     """Return rank 0's ``value`` (small and picklable) in every process."""
-    import torch
-
     if not _joined():
         return value
+    import torch
+
     box = [value]
     torch.distributed.broadcast_object_list(box, src=0)
     return box[0]
 
 
 def _joined() -> bool:
+    torch: Any = sys.modules.get("torch")  # without it there is nothing that could be joined
+    return bool(torch and torch.distributed.is_available() and torch.distributed.is_initialized())
+
+
+def gpu_samples() -> list[dict[str, Any]]:
+    """Return what this process holds of its GPU, in GiB; nothing without one."""
     import torch
 
-    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
+    if not torch.cuda.is_available():
+        return []
+    index = torch.cuda.current_device()
+    return [
+        {
+            "index": index,
+            "memory_allocated_gib": round(torch.cuda.memory_allocated(index) / 2**30, 3),
+            "memory_peak_gib": round(torch.cuda.max_memory_allocated(index) / 2**30, 3),
+        }
+    ]

@@ -10,7 +10,7 @@ from trainer.config import Request, RequestError
 from trainer.record import Record
 
 
-def choose(request: Request, record: Record, *, total_steps: int) -> Checkpoint | None:
+def choose(request: Request, record: Record) -> Checkpoint | None:
     """Return the checkpoint to resume, the same one in every process; None: start at step 0."""
     if request.resume_from is None:
         return None
@@ -30,7 +30,7 @@ def choose(request: Request, record: Record, *, total_steps: int) -> Checkpoint 
             f"has {request.global_batch}: the position in the data would be lost"
         )
     progress = record.progress
-    progress.step = min(found.step, total_steps)
+    progress.step = found.step
     progress.samples_seen = found.samples_seen
     progress.last_checkpoint = {"step": found.step, "finished_at": found.finished_at}
     record.event("phase", phase="resuming", from_step=found.step, path=str(found.folder))

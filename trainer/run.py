@@ -25,7 +25,7 @@ def run(run_dir: Path, *, stop: StopFlag) -> int:
     if (ended := result_of(run_dir)) is not None:
         say(f"{run_dir} has already ended: {ended.get('outcome')}; a new try needs a new folder")
         return EXIT_CODES["failed"]
-    processes.limit_threads(request)
+    processes.keep_to_devices(request)
     record = Record(request, rank=processes.rank(), on_stop_file=lambda: stop.set("the file stop"))
     record.start()
     try:

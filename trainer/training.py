@@ -22,9 +22,28 @@ def train(request: Request, record: Record, stop: StopFlag) -> dict[str, Any]:
 
     Raises RequestError for what only shows with data and model at hand.
     """
-    quieten()
-    processes.meet(request)
     record.enter("loading")
+    if request.world_size > 1 or not stop.is_set:  # a single process may leave at once
+        quieten()
+        processes.meet(request)
+        record.sample_gpus = processes.gpu_samples
+    start = resume.choose(request, record)
+    if processes.any_of(stop.is_set):
+        return _stopped(record, stop)
+    run, trainer, metrics = _prepare(request, record, stop)
+    if processes.any_of(stop.is_set):
+        return _stopped(record, stop)
+    record.enter("training")
+    folder = None if start is None else str(start.folder)
+    if start is not None and start.step >= run.total_steps:
+        trainer._load_from_checkpoint(folder)
+        return _succeeded(run, trainer, metrics, reason="already_complete")
+    trainer.train(resume_from_checkpoint=folder)
+    return _ended(run, trainer, metrics)
+
+
+def _prepare(request: Request, record: Record, stop: StopFlag) -> tuple[Any, Any, Any]:
+    """Return the run, its library trainer and its metrics, with model and data loaded."""
     from trainer.callbacks.checkpoint import Saver
     from trainer.loop import Run
     from trainer.recipes.table import recipe_for
@@ -49,7 +68,6 @@ def train(request: Request, record: Record, stop: StopFlag) -> dict[str, Any]:
         total_steps=total,
         samples=len(dataset),
     )
-    start = resume.choose(request, record, total_steps=total)
     trainer, metrics = _build(
         run,
         recipe,
@@ -58,14 +76,7 @@ def train(request: Request, record: Record, stop: StopFlag) -> dict[str, Any]:
         dataset=dataset,
         eval_dataset=_dataset(recipe, held_out, tokenizer, request, record) if held_out else None,
     )
-    if processes.any_of(stop.is_set):
-        return _stopped(run)
-    record.enter("training")
-    if start is not None and start.step >= total:
-        trainer._load_from_checkpoint(str(start.folder))
-        return _succeeded(run, trainer, metrics, reason="already_complete")
-    trainer.train(resume_from_checkpoint=None if start is None else str(start.folder))
-    return _ended(run, trainer, metrics)
+    return run, trainer, metrics
 
 
 def quieten() -> None:
@@ -174,7 +185,7 @@ def _ended(run: Any, trainer: Any, metrics: Any) -> dict[str, Any]:
     step = run.record.progress.step
     match run.outcome:
         case "stopped":
-            return _stopped(run) | {"metrics": metrics.summary()}
+            return _stopped(run.record, run.stop) | {"metrics": metrics.summary()}
         case "checkpoint_failed":
             return {
                 "outcome": "failed",
@@ -192,13 +203,14 @@ def _ended(run: Any, trainer: Any, metrics: Any) -> dict[str, Any]:
     return _succeeded(run, trainer, metrics, reason="completed")
 
 
-def _stopped(run: Any) -> dict[str, Any]:
-    step = run.record.progress.step
-    cause = run.stop.cause or "another rank"
+def _stopped(record: Record, stop: StopFlag) -> dict[str, Any]:
+    progress = record.progress
+    total = "" if progress.total_steps is None else f" of {progress.total_steps}"
     return {
         "outcome": "stopped",
         "reason": "stop_requested",
-        "message": f"stopped at step {step} of {run.total_steps} as asked by {cause}",
+        "message": f"stopped at step {progress.step}{total} as asked by "
+        f"{stop.cause or 'another rank'}",
     }
 
 

@@ -25,16 +25,11 @@ FAQ = {"dataset": "sample:support-faq", "max_length": 128}
 
 
 def answer(weights: Path | str, question: str) -> str:
-    """Return what a fresh process says with these weights."""
-    done = subprocess.run(
-        [sys.executable, "-m", "trainer.answer", str(weights), question, "--tokens", "24"],
-        cwd=REPOSITORY,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
+    """Return what these weights answer."""
+    from trainer import answer as module
+
+    model, tokenizer = module.load(str(weights))
+    return module.answer(model, tokenizer, question, tokens=24)
 
 
 def test_everything_a_run_writes_fits_the_contract(tmp_path: Path) -> None:
@@ -83,6 +78,21 @@ def test_the_loss_falls_and_the_weights_load_again_and_answer(tmp_path: Path, tu
     said = answer(tmp_path / "final", "What does delivery cost?")
     assert said
     assert said != answer("random:qwen3-small", "What does delivery cost?")
+
+
+def test_a_fresh_process_answers_with_the_trained_weights(tmp_path: Path) -> None:
+    assert train_here(a_run(tmp_path, **FAQ)) == 0
+
+    done = subprocess.run(
+        [sys.executable, "-m", "trainer.answer", tmp_path / "final", "Hello?", "--tokens", "8"],
+        cwd=REPOSITORY,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip()
 
 
 def test_dpo_prefers_the_chosen_answers(tmp_path: Path) -> None:

@@ -155,3 +155,14 @@ def test_an_evaluation_gives_way_to_a_stop(tmp_path: Path) -> None:
     assert result(run_dir)["step"] == 4
     assert events(run_dir, "eval") == []
     assert (tmp_path / "checkpoints" / "step-000004" / "manifest.json").exists()
+
+
+def test_a_stop_while_a_resumed_attempt_loads_does_not_go_back(tmp_path: Path) -> None:
+    train_here(a_run(tmp_path, max_steps=8), stop_at=5)
+    resumed = a_run(tmp_path, number=2, resumes=True, max_steps=8)
+    (resumed / "stop").touch()
+
+    code = train_here(resumed)
+
+    assert code == 83
+    assert (result(resumed)["step"], result(resumed)["samples_seen"]) == (5, 5)
