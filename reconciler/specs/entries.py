@@ -14,15 +14,16 @@ from reconciler.specs.platform import Platform
 class LazyDocument(Mapping[str, Any]):
     """A composed document that is read from the cache when somebody looks into it."""
 
-    __slots__ = ("_load", "_value")
+    __slots__ = ("_load", "_value", "_where")
 
-    def __init__(self, load: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, load: Callable[..., Mapping[str, Any]], *where: str) -> None:
         self._load = load
+        self._where = where
         self._value: Mapping[str, Any] | None = None
 
     def _loaded(self) -> Mapping[str, Any]:
         if self._value is None:
-            self._value = self._load()
+            self._value = self._load(*self._where)
         return self._value
 
     def __getitem__(self, key: str) -> Any:

@@ -1,7 +1,6 @@
 """What did the person mean?  The nearest known key, and the names other tools use for ours."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 _WITHIN = "did you mean `within`? A gang is whole; `within: node` keeps it on one node"
 _PATH = "team and name come from the path jobs/<team>/<name>.yaml; remove it"
@@ -68,6 +67,8 @@ ADVICE: dict[str, str] = {
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that ``word`` is most likely a slip of, or None."""
+    from difflib import get_close_matches
+
     lowered = {name.lower(): name for name in sorted(known)}
     close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
     return lowered[close[0]] if close else None

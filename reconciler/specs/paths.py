@@ -46,11 +46,10 @@ def spec_paths(entries: Mapping[str, TreeEntry]) -> SpecPaths:
     found = SpecPaths()
     for path, entry in entries.items():
         if path.startswith("jobs/"):
-            if path.rsplit("/", 1)[-1] in _COMPANIONS:
-                continue
             match = _JOB.match(path)
             if match is None:
-                found.problems.append(_bad_path(path))
+                if path.rpartition("/")[2] not in _COMPANIONS:
+                    found.problems.append(_bad_path(path))
             elif _is_readable(path, entry, found):
                 found.jobs[JobId(match.group(1))] = path
             else:

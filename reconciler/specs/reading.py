@@ -10,7 +10,6 @@ import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from reconciler.domain.problem import SpecProblem
@@ -57,13 +56,16 @@ def read_specs(
 @contextmanager
 def _collector_paused() -> Iterator[None]:
     """Keep the cycle collector from walking values while they are made by the ten thousand: none
-    of them is in a cycle, and it costs as much as everything else here."""
+    of them is in a cycle, and it costs as much as everything else here.  Freezing and unfreezing
+    makes them old at once, so that the next collection does not walk them either."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
+            gc.freeze()
+            gc.unfreeze()
             gc.enable()
 
 
@@ -265,7 +267,7 @@ class _Reader:
             path,
             row[0],
             None if spec is None or is_refused else self._rows.spec(job, digest, spec),
-            None if digest is None else LazyDocument(partial(self._document, path, digest)),
+            None if digest is None else LazyDocument(self._document, path, digest),
             digest,
             said,
             None if held is None else reservation_of(job, held),

@@ -29,11 +29,10 @@ _CLASSES = {item.value: item for item in PriorityClass}
 
 
 class SpecRows:
-    """Reads and writes rows; equal parts of many specs are made once."""
+    """Reads rows; requests that are equal are one value."""
 
     def __init__(self) -> None:
-        self._requests: dict[str, GpuRequest] = {}
-        self._facts: dict[str, WorkloadFacts] = {}
+        self._requests: dict[tuple[Any, ...], GpuRequest] = {}
 
     def spec(self, job: JobId, digest: str, row: Sequence[Any]) -> JobSpec:
         """Return the spec of a row that :func:`spec_row` made."""
@@ -46,9 +45,9 @@ class SpecRows:
         return JobSpec(
             team=TeamName(team),
             name=JobName(name),
-            gpus=self._requests.get(str(request)) or self._request(request),
+            gpus=self._requests.get(tuple(request)) or self._request(request),
             spec_digest=Digest(digest),
-            facts=self._facts.get(str(facts)) or self._workload(facts),
+            facts=_facts(facts),
             priority=_CLASSES[priority],
             deadline=deadline,
             serves_online=serves_online,
@@ -69,28 +68,28 @@ class SpecRows:
         )
 
     def _request(self, row: Sequence[Any]) -> GpuRequest:
-        made = self._requests[str(row)] = gpu_request_of(row)
+        made = self._requests[tuple(row)] = gpu_request_of(row)
         return made
 
-    def _workload(self, row: Sequence[Any]) -> WorkloadFacts:
-        model, task, tuner, data, max_length, global_batch, each, parallel, max_steps = row
-        made = self._facts[str(row)] = WorkloadFacts(
-            model=model,
-            task=task,
-            tuner=tuner,
-            data=tuple(data),
-            max_length=max_length,
-            global_batch=global_batch,
-            per_device_batch=each,
-            model_parallel=parallel,
-            max_steps=max_steps,
-        )
-        return made
+
+def _facts(row: Sequence[Any]) -> WorkloadFacts:
+    model, task, tuner, data, max_length, global_batch, each, parallel, max_steps = row
+    return WorkloadFacts(
+        model=model,
+        task=task,
+        tuner=tuner,
+        data=tuple(data),
+        max_length=max_length,
+        global_batch=global_batch,
+        per_device_batch=each,
+        model_parallel=parallel,
+        max_steps=max_steps,
+    )
 
 
 def gpu_request_of(row: Sequence[Any]) -> GpuRequest:
     """Return the request of a row that :func:`gpu_request_row` made."""
-    count, within, min_memory_gib, types, interconnect = row
+    count, within, min_memory_gib, interconnect, *types = row
     return GpuRequest(
         count=count,
         within=_DOMAINS[within],
@@ -103,8 +102,7 @@ def gpu_request_of(row: Sequence[Any]) -> GpuRequest:
 def gpu_request_row(gpus: GpuRequest) -> list[Any]:
     """Return a gang as a row."""
     return [
-        gpus.count, gpus.within.value, gpus.min_memory_gib, list(gpus.types),
-        gpus.interconnect.value,
+        gpus.count, gpus.within.value, gpus.min_memory_gib, gpus.interconnect.value, *gpus.types,
     ]  # fmt: skip
 
 
