@@ -107,7 +107,7 @@ class LiveWorld:
         state = recorded.next_planner_state if recorded else PlannerState()
         self._inputs = Inputs(
             desired=look.commit,
-            now=parts.clock(),
+            now=_not_before(parts.clock(), recorded),
             looked_at=looked_at,
             previous_look_at=self._looked_at or (recorded.looked_at if recorded else None),
             cursor=cursor,
@@ -272,6 +272,11 @@ def _over(
         if data is not None and path.startswith(".headway/")
     }
     return StatusTree(commit=commit, statuses=dict(sorted(statuses.items())), files=kept)
+
+
+def _not_before(now: Instant, recorded: Inputs | None) -> Instant:
+    """Return ``now``, or the instant of the newest decision where this clock is behind it."""
+    return now if recorded is None else max(now, recorded.now)
 
 
 def _mark(seen: Observation | None) -> tuple[object, ...]:

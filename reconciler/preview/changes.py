@@ -127,6 +127,9 @@ class _HeadHistory:
     def tree(self, commit: CommitId) -> Tree:
         return self._source.tree(commit)
 
+    def is_known(self, commit: CommitId) -> bool:
+        return self._source.is_known(commit)
+
     def submissions_between(
         self, cursor: CommitId | None, tip: CommitId
     ) -> Mapping[JobId, Submission]:

@@ -42,6 +42,10 @@ class History(Protocol):
         """Return the files of a commit, also of one that main has left behind."""
         ...
 
+    def is_known(self, commit: CommitId) -> bool:
+        """Return whether the commit can be read here at all."""
+        ...
+
     def submissions_between(
         self, cursor: CommitId | None, tip: CommitId
     ) -> Mapping[JobId, Submission]:
@@ -152,6 +156,8 @@ class Assembler:
     def _spec_at(self, entry: SpecEntry, commit: CommitId) -> JobSpec | None:
         key = (entry.id, commit)
         if key not in self._last_good:
+            if not self._history.is_known(commit):  # of a main that was rewritten long ago
+                return None
             read = read_specs(self._history.tree(commit), cache=self._cache, paths=(entry.path,))
             old = read.entries.get(entry.id)
             self._last_good[key] = None if old is None else old.spec

@@ -268,6 +268,13 @@ def test_a_deposed_world_observes_nothing(desk: Desk, tmp_path: Path) -> None:
         desk.world.observe()
 
 
+def test_a_clock_that_goes_back_does_not_decide_before_the_last_decision(desk: Desk) -> None:
+    first = desk.cycle()
+    desk.now -= 3600
+
+    assert desk.cycle().snapshot.now == first.snapshot.now
+
+
 def test_the_evidence_of_a_broken_invariant_is_the_whole_snapshot(desk: Desk) -> None:
     desk.cycle()
     path = Path(desk.world.keep_evidence(InvariantError("t/j holds cpu-0 twice")))

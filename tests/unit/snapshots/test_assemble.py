@@ -80,6 +80,14 @@ def test_an_invalid_edit_leaves_the_last_valid_spec_and_names_who_brought_it(fle
     assert (job.author, job.problems_commit) == (GRACE, bad)
 
 
+def test_a_last_valid_commit_that_is_nowhere_any_more_leaves_no_spec(fleet: Fleet) -> None:
+    fleet.commit({"jobs/team/a.yaml": "kind: Nonsense\n"})
+    job = assembled(fleet, statuses_of(a_status(CommitId("f" * 40)))).desired.jobs[JOB]
+
+    assert job.spec is None
+    assert job.problems
+
+
 def test_a_document_that_never_was_valid_has_problems_and_no_spec(fleet: Fleet) -> None:
     text = fleet.job("a")["jobs/team/a.yaml"].replace("gpus: 1", 'gpus: "*"')
     commit = fleet.commit({"jobs/team/a.yaml": text}, author=GRACE)
