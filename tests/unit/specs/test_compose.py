@@ -98,7 +98,7 @@ def by_stock_hydra(folder: Path, body: Mapping[str, Any], overrides: Sequence[st
 
 def test_composing_from_blobs_equals_stock_hydra(conf_folder: Path) -> None:
     composer = Composer(group_files())
-    for body, overrides in some_jobs(30):
+    for body, overrides in some_jobs(20):
         wanted = by_stock_hydra(conf_folder, body, overrides)
 
         found = composer.compose(BASE_DOCUMENT, body, overrides)

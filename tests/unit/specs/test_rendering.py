@@ -8,7 +8,14 @@ from reconciler.specs.reading import read_specs
 from reconciler.specs.rendering import document_json, document_yaml
 from reconciler.specs.scalars import Kind
 from reconciler.specs.yaml_text import read_yaml
-from tests.unit.specs.fleet_files import MemoryTree, conf_files, entry, said, sample_files
+from tests.unit.specs.fleet_files import (
+    MemoryTree,
+    conf_files,
+    entry,
+    said,
+    sample_files,
+    shared_cache,
+)
 
 WORDS = st.one_of(
     st.text(max_size=12),
@@ -48,12 +55,13 @@ def test_whatever_is_written_is_read_back_by_the_strict_loader(document: dict[st
 
 
 def test_every_sample_renders_to_a_document_with_the_same_digest() -> None:
-    reading = read_specs(MemoryTree(sample_files()))
+    reading = read_specs(MemoryTree(sample_files()), cache=shared_cache())
 
     for each in reading.entries.values():
         assert each.document is not None
         text = document_yaml(each.document)
-        again = read_specs(MemoryTree(conf_files() | {each.path: text.encode()}))
+        tree = MemoryTree(conf_files() | {each.path: text.encode()})
+        again = read_specs(tree, cache=shared_cache())
         found = again.entries[each.id]
         assert found.digest == each.digest, said(found.problems)
 
