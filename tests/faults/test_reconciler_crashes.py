@@ -1,5 +1,6 @@
 """kill -9 of the reconciler at every point of a cycle: each attempt runs exactly once."""
 
+import random
 import signal
 import subprocess
 import sys
@@ -136,3 +137,39 @@ def test_a_reconciler_asked_to_stop_leaves_runs_alive_and_the_lease_free(tmp_pat
         "a succeeded",
     )
     assert_each_ran_once(fleet)
+
+
+def run_random_kills(folder: Path, kills: int, seed: int) -> None:
+    """Kill a living loop at random moments while jobs keep coming; then let one finish."""
+    fleet, dice = Fleet(folder, slots=4), random.Random(seed)
+    for number in range(kills):
+        fleet.commit(
+            fleet.job(f"j{number}", seconds=dice.uniform(0.1, 2), gpus=dice.choice((1, 2, 4)),
+                      priority=dice.choice(("P1", "P2", "P3", "P4")))
+        )  # fmt: skip
+        victim = fleet.start()
+        time.sleep(dice.uniform(0.5, 4.0))
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+    last = fleet.start()
+    try:
+        eventually(
+            lambda: all(fleet.phase(f"j{n}") is JobPhase.SUCCEEDED for n in range(kills)),
+            "every job succeeds", patience_s=60 + 10 * kills, detail=fleet.said,
+        )  # fmt: skip
+    finally:
+        last.terminate()
+        assert last.wait(timeout=30) == 0
+    assert_each_ran_once(fleet)
+    assert_legal(fleet.history())
+
+
+@pytest.mark.slow
+def test_a_loop_killed_at_random_moments_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    run_random_kills(tmp_path, kills=4, seed=7)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+def test_a_hundred_random_kills_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    run_random_kills(tmp_path, kills=100, seed=11)
