@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reconciler.domain.snapshot import Snapshot
 from reconciler.planning.placement import place
-from reconciler.planning.topology import allocation_of, layout, shape
+from reconciler.planning.topology import layout, shape
 from tests.builders import a_snapshot
 from tests.values import a_cluster, a_spec
 
@@ -60,26 +60,21 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     """A random moment of a small fleet: jobs in every phase, files in every state."""
     nodes = draw(clusters())
     names = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=9))
+    floor = _Floor(nodes)
     running: dict[str, Any] = {}
     pending: dict[str, Any] = {}
     others: dict[str, Any] = {}
-    free = (1 << sum(node["gpus"] for node in nodes.values())) - 1
-    where = layout(a_cluster(nodes))
     for name in names:
         job = draw(requests())
         full = f"{draw(st.sampled_from(TEAMS))}/{name}"
         kind = draw(st.sampled_from(("running", "running", "pending", "pending", "other")))
-        if kind == "running":
-            devices = place(shape(a_spec(full, **job).gpus, where), free, where)
-            if devices is None:
-                kind = "pending"
-            else:
-                free &= ~devices
-                running[full] = job | draw(_live(_positions(devices, where)))
-        if kind == "pending":
-            pending[full] = job | draw(_waiting(names))
+        on = floor.take(full, job) if kind == "running" else None
+        if on is not None:
+            running[full] = job | draw(_live(on))
         elif kind == "other":
             others[full] = job | draw(_over())
+        else:
+            pending[full] = job | draw(_waiting(names))
     return a_snapshot(
         nodes=nodes,
         running=running,
@@ -91,16 +86,43 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     )
 
 
-def _positions(devices: int, where: Any) -> dict[str, list[int]]:
-    """Return the devices as positions on their nodes, as ``devices_of`` takes them."""
-    on_node = {node.name: node.all for node in where.nodes}
-    found: dict[str, list[int]] = {}
-    for share in allocation_of(devices, where).shares:
-        first = on_node[share.node] & -on_node[share.node]
-        offset = first.bit_length() - 1
-        part = devices & on_node[share.node]
-        found[share.node] = [i for i in range(64) if part >> (offset + i) & 1]
-    return found
+@st.composite
+def queues(draw: st.DrawFn) -> Snapshot:
+    """Plain jobs, some of them running for good: nobody can be stopped, nothing is wrong."""
+    nodes = draw(clusters())
+    floor = _Floor(nodes)
+    running: dict[str, Any] = {}
+    pending: dict[str, Any] = {}
+    for name in draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1, max_size=9)):
+        job = draw(requests()) | {"preemptible": False}
+        on = floor.take(name, job) if draw(st.booleans()) else None
+        if on is None:
+            pending[name] = job
+        else:
+            running[name] = job | {"on": on, "ran": draw(st.sampled_from(DURATIONS))}
+    return a_snapshot(nodes=nodes, running=running, pending=pending)
+
+
+class _Floor:
+    """Which devices of a cluster are still free while its running jobs are made up."""
+
+    def __init__(self, nodes: Mapping[str, Any]) -> None:
+        self._where = layout(a_cluster(nodes))
+        self._free = (1 << len(self._where.devices)) - 1
+
+    def take(self, name: str, job: Mapping[str, Any]) -> dict[str, list[int]] | None:
+        """Return a place for the job, as ``devices_of`` takes it, or None if there is none."""
+        devices = place(shape(a_spec(name, **job).gpus, self._where), self._free, self._where)
+        if devices is None:
+            return None
+        self._free &= ~devices
+        found: dict[str, list[int]] = {}
+        for node in self._where.nodes:
+            offset = (node.all & -node.all).bit_length() - 1
+            part = devices & node.all
+            if part:
+                found[node.name] = [i for i in range(64) if part >> (offset + i) & 1]
+        return found
 
 
 @st.composite

@@ -61,10 +61,11 @@ def bar(
             detail=f"{status.lost} attempts were lost to the infrastructure; raise the generation",
             is_held=True,
         )
+    asked = words(spec.gpus, shapes.where.unit)
     if not shapes.can_ever_fit(spec.gpus):
         return Bar(
             reason=Reason.NEVER_FITS,
-            detail=f"needs {words(spec.gpus)}; this cluster has no such place",
+            detail=f"needs {asked}; this cluster has no such place",
             is_held=True,
         )
     waiting = tuple(sorted(job for job in spec.after if not _has_succeeded(jobs.get(job))))
@@ -75,7 +76,7 @@ def bar(
     if not fits(shapes.of(spec.gpus), shapes.where.ready, shapes.where):
         return Bar(
             reason=Reason.NODES_UNAVAILABLE,
-            detail=f"needs {words(spec.gpus)}; nodes that have it are down, cordoned or draining",
+            detail=f"needs {asked}; nodes that have it are down, cordoned or draining",
         )
     if status.retry_at is not None and status.retry_at > now:
         return Bar(
@@ -100,13 +101,13 @@ def _has_succeeded(dependency: Standing | None) -> bool:
     )
 
 
-def words(request: GpuRequest) -> str:
+def words(request: GpuRequest, unit: str = "GPU") -> str:
     """Return a request as people say it: ``8 GPUs of type A100-80GB in one node``."""
     types = f" of type {' or '.join(request.types)}" if request.types else ""
     memory = f" with {request.min_memory_gib:g} GiB" if request.min_memory_gib else ""
-    return f"{gpus(request.count)}{types}{memory} {_WITHIN[request.within]}"
+    return f"{counted(request.count, unit)}{types}{memory} {_WITHIN[request.within]}"
 
 
-def gpus(count: int) -> str:
+def counted(count: int, unit: str = "GPU") -> str:
     """Return ``1 GPU`` or ``8 GPUs``."""
-    return f"{count} GPU{'' if count == 1 else 's'}"
+    return f"{count} {unit}{'' if count == 1 else 's'}"

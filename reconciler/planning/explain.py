@@ -16,7 +16,7 @@ from reconciler.domain.units import Instant, JobId, TeamName
 from reconciler.errors import NotFoundError
 from reconciler.planning.board import Board, Booking
 from reconciler.planning.contenders import Wishes
-from reconciler.planning.eligibility import gpus, words
+from reconciler.planning.eligibility import counted, words
 from reconciler.planning.memo import Shapes
 from reconciler.planning.placement import fits
 from reconciler.planning.priority import ScoreParts, rank_instant, score, weights_of
@@ -178,24 +178,24 @@ class _Checks:
     def _nodes(self, spec: JobSpec) -> Check:
         where, shape = self._shapes.where, self._shapes.of(spec.gpus)
         if not self._shapes.can_ever_fit(spec.gpus):
-            said = f"the cluster has no place for {words(spec.gpus)}"
+            said = f"the cluster has no place for {words(spec.gpus, where.unit)}"
             return Check(name="cluster", is_met=False, words=said)
         ready = fits(shape, where.ready, where)
         said = "ready nodes have" if ready else "only nodes that are not ready have"
-        return Check(name="cluster", is_met=ready, words=f"{said} {words(spec.gpus)}")
+        return Check(name="cluster", is_met=ready, words=f"{said} {words(spec.gpus, where.unit)}")
 
     def _quota(self, spec: JobSpec) -> Check:
         team = self._snapshot.teams.get(spec.team)
         quota = team.quota_gpus if team is not None else {}
         if not quota:
             return Check(name="quota", is_met=True, words=f"team {spec.team} has no quota")
+        where, shape = self._shapes.where, self._shapes.of(spec.gpus)
         use, now = self._board().use, self._snapshot.now
         parts = []
         for name in sorted(quota):
-            kind = "GPUs" if name == ALL_TYPES else name
+            kind = f"{where.unit}s" if name == ALL_TYPES else name
             parts.append(f"{use.held(spec.team, name, now)} of {quota[name]} {kind}")
         allowed = use.allowed(spec.team, spec.gpus.count, now, Instant(now + 1))
-        where, shape = self._shapes.where, self._shapes.of(spec.gpus)
         said = f"team {spec.team} holds {', '.join(parts)}; this asks for {spec.gpus.count}"
         return Check(name="quota", is_met=fits(shape, where.ready & allowed, where), words=said)
 
@@ -206,9 +206,10 @@ class _Checks:
         for _, fitting in shape.per_type:
             wanted |= fitting
         most = max(((free & wanted & node.all).bit_count() for node in where.nodes), default=0)
+        number = (free & wanted).bit_count()
         said = (
-            f"needs {words(spec.gpus)}; {gpus((free & wanted).bit_count())} of the kind"
-            f" {'is' if (free & wanted).bit_count() == 1 else 'are'} free, at most {most} on a node"
+            f"needs {words(spec.gpus, where.unit)}; {counted(number, where.unit)} of the kind"
+            f" {'is' if number == 1 else 'are'} free, at most {most} on a node"
         )
         return Check(name="gpus", is_met=fits(shape, free, where), words=said)
 

@@ -8,7 +8,7 @@ Rule kept: an edit never stops work unless it says so.  An invalid document keep
 spec running; a job that is not running waits until its document is right again.
 """
 
-from reconciler.domain.attempt import AttemptPhase, ObservedState, StopCause
+from reconciler.domain.attempt import Attempt, AttemptPhase, ObservedState, StopCause
 from reconciler.domain.cluster import NodeState
 from reconciler.domain.plan import Decision, Verb
 from reconciler.domain.problem import SpecProblem
@@ -81,16 +81,20 @@ def _finish(snapshot: Snapshot, standing: Standing) -> Decision:
 
 def _file_gone(snapshot: Snapshot, standing: Standing, prune: Pruning) -> Decision:
     live = standing.live
-    if live is not None and live.stop_cause is StopCause.CANCEL:
+    is_due_now = is_due(standing, now=snapshot.now, policy=snapshot.policy.deletion)
+    is_blocked = standing.id in prune.blocked
+    is_leaving = live is not None and live.phase is AttemptPhase.STOPPING
+    is_cancelled = live is not None and live.stop_cause is StopCause.CANCEL
+    if is_leaving and (is_cancelled or is_blocked or not is_due_now):
         return _keep_live(standing)
-    if standing.id in prune.blocked:
+    if is_blocked:
         return _decide(
             standing,
             Verb.KEEP,
             Reason.PRUNE_BLOCKED,
             "its file left main with too many others at once; an admin must allow it",
         )
-    if is_due(standing, now=snapshot.now, policy=snapshot.policy.deletion):
+    if is_due_now:
         return _decide(standing, Verb.CANCEL, Reason.FILE_DELETED, "its file left main")
     return _decide(
         standing, Verb.KEEP, Reason.DELETION_GRACE, "its file left main; put it back to keep it"
@@ -112,7 +116,7 @@ def _live(snapshot: Snapshot, standing: Standing) -> Decision:
         return _decide(standing, Verb.SUSPEND, Reason.SUSPEND_ASKED, "the document says suspend")
     if is_at_limit(status, spec, ran_s=live.running_s(snapshot.now)):
         return _decide(standing, Verb.FINISH, Reason.TIME_LIMIT, "reached time.limit")
-    if live.preemptible and _is_draining(snapshot, standing):
+    if _must_leave_its_node(snapshot, standing, live):
         return _decide(standing, Verb.SUSPEND, Reason.NODE_DRAINING, "its node is being emptied")
     return _keep_live(standing)
 
@@ -133,10 +137,22 @@ def _keep_live(standing: Standing) -> Decision:
     return _decide(standing, Verb.KEEP, Reason.RUNS)
 
 
-def _is_draining(snapshot: Snapshot, standing: Standing) -> bool:
-    assert standing.live is not None
-    draining = {node.name for node in snapshot.cluster.nodes if node.state is NodeState.DRAINING}
-    return any(share.node in draining for share in standing.live.allocation.shares)
+def _must_leave_its_node(snapshot: Snapshot, standing: Standing, live: Attempt) -> bool:
+    """True for preemptible work on a draining node, and for what never began on its node.
+
+    A launch that no launcher knows would be asked again for ever on a node that is not ready.
+    """
+    seen = standing.observed
+    never_began = (
+        live.phase is AttemptPhase.LAUNCHING
+        and seen is not None
+        and seen.state is ObservedState.ABSENT
+    )
+    states = {node.name: node.state for node in snapshot.cluster.nodes}
+    on = {states.get(share.node, NodeState.DOWN) for share in live.allocation.shares}
+    if never_began:
+        return on != {NodeState.READY}
+    return live.preemptible and NodeState.DRAINING in on
 
 
 def _idle(standing: Standing, wanted: DesiredJob) -> Decision | None:

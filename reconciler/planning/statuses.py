@@ -208,7 +208,7 @@ def _kept(standing: Standing, decision: Decision, status: JobStatus) -> JobStatu
         if decision.detail or status.message.startswith(NEWEST_REFUSED):
             return replace(status, message=decision.detail)
         return status
-    return _said(status, decision)
+    return replace(_said(status, decision), holds=())
 
 
 def _with_attempt(status: JobStatus, attempt: Attempt) -> JobStatus:

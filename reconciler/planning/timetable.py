@@ -15,7 +15,7 @@ from reconciler.domain.units import Instant, JobId
 from reconciler.planning.backfill import Pass, Schedule
 from reconciler.planning.board import Board, Booking, Contender, Holder, Place
 from reconciler.planning.contenders import Wishes, by_job
-from reconciler.planning.eligibility import Bar, gpus, words
+from reconciler.planning.eligibility import Bar, counted, words
 from reconciler.planning.forecast import expectations, late_schedule
 from reconciler.planning.memo import Shapes
 from reconciler.planning.placement import fits
@@ -151,7 +151,11 @@ class Timetable:
         attempt = self._attempt(contender, devices)
         nodes = ", ".join(share.node for share in attempt.allocation.shares)
         decision = self._decide(
-            contender, rank, Verb.START, reason, f"{gpus(attempt.gpus)} on {nodes}"
+            contender,
+            rank,
+            Verb.START,
+            reason,
+            f"{counted(attempt.gpus, self._where.unit)} on {nodes}",
         )
         return replace(decision, attempt=attempt)
 
@@ -221,7 +225,7 @@ class Timetable:
         if not fits(contender.shape, self._where.ready & allowed, self._where):
             return Reason.QUOTA_EXCEEDED, f"the quota of team {spec.team} is in use"
         if not fits(contender.shape, taken.timeline.free_at(now) & allowed, self._where):
-            return Reason.GPUS_BUSY, f"needs {words(spec.gpus)}"
+            return Reason.GPUS_BUSY, f"needs {words(spec.gpus, self._where.unit)}"
         return Reason.BEHIND_HIGHER_RANK, "what is free is promised to jobs ahead of it"
 
     def forecast(self) -> dict[JobId, Expectation]:

@@ -12,6 +12,7 @@ from reconciler.domain.cluster import (
     Allocation,
     Cluster,
     Device,
+    DeviceKind,
     Node,
     NodeShare,
     NodeState,
@@ -42,6 +43,8 @@ class Layout:
     by_type: Mapping[str, int]
     ready: int
     """Devices of nodes where something new may start."""
+    unit: str = "GPU"
+    """What people call one device here: ``CPU slot`` on a cluster without GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,7 @@ def layout(cluster: Cluster) -> Layout:
         racks.setdefault(node.rack, []).append(position)
         if node.state is NodeState.READY:
             ready |= row.all
+    has_slots_only = all(device.kind is DeviceKind.CPU_SLOT for _, device in devices)
     return Layout(
         devices=tuple(devices),
         bit=bit,
@@ -76,6 +80,7 @@ def layout(cluster: Cluster) -> Layout:
         racks=tuple(tuple(racks[name]) for name in sorted(racks)),
         by_type=by_type,
         ready=ready,
+        unit="CPU slot" if devices and has_slots_only else "GPU",
     )
 
 

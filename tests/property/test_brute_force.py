@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.domain.plan import Plan, Verb
+from reconciler.domain.plan import Verb
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import Instant, Seconds
 from reconciler.planning import remaining
@@ -13,9 +13,8 @@ from reconciler.planning.capacity import Timeline
 from reconciler.planning.placement import fits
 from reconciler.planning.plan import plan
 from reconciler.planning.topology import allocation_of, layout, shape
-from tests.builders import a_snapshot
 from tests.property.brute import Busy, earliest_start, gang_fits
-from tests.strategies import NAMES, clusters, requests, snapshots
+from tests.strategies import clusters, queues, requests
 from tests.values import NOW, a_cluster, a_spec
 
 bookings = st.lists(
@@ -58,39 +57,18 @@ def test_a_gang_fits_where_it_fits(nodes: dict[str, Any], asked: dict[str, Any],
     assert fits(shape(request, where), where.ready & ~taken, where) == plain
 
 
-@st.composite
-def queues(draw: st.DrawFn) -> Snapshot:
-    """A cluster with nothing running and a queue of plain jobs: nobody can be stopped."""
-    names = draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1, max_size=8))
-    return a_snapshot(nodes=draw(clusters()), pending={name: draw(requests()) for name in names})
-
-
 @given(queues())
 def test_every_place_is_the_earliest_under_the_higher_ranks(snapshot: Snapshot) -> None:
     planned, _ = plan(snapshot)
-
-    _assert_earliest(snapshot, planned, [])
-
-
-@given(snapshots())
-def test_places_beside_running_jobs_are_the_earliest_too(snapshot: Snapshot) -> None:
-    planned, _ = plan(snapshot)
-    plain = {"gpus_free", "gpus_busy", "behind_higher_rank", "runs", "already_finished"}
-    assume({decision.reason.value for decision in planned.decisions.values()} <= plain)
-    assume(not snapshot.teams)
-    running = [
-        Busy(frozenset(e.allocation.devices()), NOW, e.end_p50)
-        for job, e in planned.forecast.items()
-        if planned.decisions[job].verb is Verb.KEEP and e.allocation is not None
+    busy = [
+        Busy(frozenset(expected.allocation.devices()), NOW, expected.end_p50)
+        for job, expected in planned.forecast.items()
+        if planned.decisions[job].verb is Verb.KEEP and expected.allocation is not None
     ]
-
-    _assert_earliest(snapshot, planned, running)
-
-
-def _assert_earliest(snapshot: Snapshot, planned: Plan, busy: list[Busy]) -> None:
     ranked = sorted(
         (d for d in planned.decisions.values() if d.rank is not None), key=lambda d: d.rank or 0
     )
+
     for decision in ranked:
         spec = snapshot.desired.jobs[decision.job].spec
         assert spec is not None

@@ -1,6 +1,6 @@
 from typing import Any
 
-from reconciler.planning.eligibility import Bar, bar, gpus, words
+from reconciler.planning.eligibility import Bar, bar, counted, words
 from reconciler.planning.memo import Shapes
 from reconciler.planning.standing import standings
 from tests.builders import a_snapshot
@@ -78,4 +78,5 @@ def test_a_request_is_told_in_words() -> None:
 
     assert words(spec.gpus) == "8 GPUs of type A or B with 75.5 GiB in one rack"
     assert words(a_spec(gpus=1).gpus) == "1 GPU in one node"
-    assert gpus(2) == "2 GPUs"
+    assert counted(2) == "2 GPUs"
+    assert counted(2, "CPU slot") == "2 CPU slots"
