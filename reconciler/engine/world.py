@@ -95,22 +95,32 @@ class LiveWorld:
         looked_at = parts.clock()
         branch = self._read_branch()
         tree = branch.tree
-        cursor = tree.cursor.desired if tree.cursor else None
-        look = parts.main.look(cursor)
+        look = parts.main.look(tree.cursor.desired if tree.cursor else None)
         self._refuse_other_cluster(look)
+        inputs = self._learn(branch, look, looked_at)
+        snapshot = parts.assembler.assemble(look.reading, tree, inputs)
+        self._look, self._inputs, self._snapshot = look, inputs, snapshot
+        self._looked_at = looked_at
+        parts.launches.forget_all_but(tree.statuses)
+        parts.notifier.look(look, tree)
+        return snapshot
+
+    def _learn(self, branch: Branch, look: Look, looked_at: Instant) -> Inputs:
+        """Return what is in no commit: observations, devices, instants, what was remembered."""
+        parts, tree = self._parts, branch.tree
+        platform = look.reading.platform
         runs = live_runs(tree.statuses)
         polled = parts.launcher.poll(runs) if runs else {}
-        policy = look.reading.platform.policy
-        observations = self._failures.judge(polled, runs, policy.lost_after_s)
-        found = parts.machine.look(look.reading.platform)
+        observations = self._failures.judge(polled, runs, platform.policy.lost_after_s)
+        found = parts.machine.look(platform)
         recorded = branch.recorded.inputs() if branch.recorded else None
         state = recorded.next_planner_state if recorded else PlannerState()
-        self._inputs = Inputs(
+        return Inputs(
             desired=look.commit,
             now=_not_before(parts.clock(), recorded),
             looked_at=looked_at,
             previous_look_at=self._looked_at or (recorded.looked_at if recorded else None),
-            cursor=cursor,
+            cursor=tree.cursor.desired if tree.cursor else None,
             is_rewritten=look.is_rewritten,
             allowed_prune=look.allowed_prune,
             observations=dict(sorted(observations.items())),
@@ -120,12 +130,6 @@ class LiveWorld:
             next_planner_state=state,
             versions=parts.versions,
         )
-        self._look = look
-        self._snapshot = parts.assembler.assemble(look.reading, tree, self._inputs)
-        self._looked_at = looked_at
-        parts.launches.forget_all_but(tree.statuses)
-        parts.notifier.look(look, tree)
-        return self._snapshot
 
     def record(self, snapshot: Snapshot, plan: Plan, update: StatusUpdate) -> None:
         """Make the plan one pushed commit; a cycle in which nothing happened makes none.
