@@ -64,6 +64,9 @@ class Branch:
 
     tree: StatusTree
     recorded: Recorded | None
+    """The newest decision's inputs, as the next delta starts from them."""
+    inputs: Inputs | None
+    """The same, as a value."""
     forecast: Forecast | None
 
 
@@ -113,7 +116,7 @@ class LiveWorld:
         polled = parts.launcher.poll(runs) if runs else {}
         observations = self._failures.judge(polled, runs, platform.policy.lost_after_s)
         found = parts.machine.look(platform)
-        recorded = branch.recorded.inputs() if branch.recorded else None
+        recorded = branch.inputs
         state = recorded.next_planner_state if recorded else PlannerState()
         return Inputs(
             desired=look.commit,
@@ -139,12 +142,13 @@ class LiveWorld:
         """
         parts, branch, look, inputs = self._parts, self._branch, self._look, self._inputs
         assert branch is not None and look is not None and inputs is not None
+        inputs = replace(inputs, next_planner_state=plan.planner_state)
         made = decision_commit(
             Decided(
                 snapshot=snapshot,
                 plan=plan,
                 update=update,
-                inputs=replace(inputs, next_planner_state=plan.planner_state),
+                inputs=inputs,
                 before=branch.recorded,
                 published=branch.forecast,
                 runs_dir=parts.runs_dir,
@@ -156,7 +160,9 @@ class LiveWorld:
         before = branch.tree
         commit = parts.statuses.commit(before.commit, made.files, made.message, at=snapshot.now)
         after = _over(before, commit, made.files, update)
-        self._branch = Branch(tree=after, recorded=made.recorded, forecast=made.published)
+        self._branch = Branch(
+            tree=after, recorded=made.recorded, inputs=inputs, forecast=made.published
+        )
         for each in update.transitions:
             parts.log.event(
                 "status", job=each.job, phase=f"{each.before or 'new'}->{each.after}",
@@ -242,7 +248,12 @@ class LiveWorld:
         if self._branch is None or self._branch.tree.commit != tip:
             tree = statuses.read(tip)
             recorded = recorded_at(statuses.repo, tip) if INPUTS_FILE in tree.files else None
-            self._branch = Branch(tree=tree, recorded=recorded, forecast=tree.forecast)
+            self._branch = Branch(
+                tree=tree,
+                recorded=recorded,
+                inputs=recorded.inputs() if recorded else None,
+                forecast=tree.forecast,
+            )
         lease = self._branch.tree.lease
         if lease != statuses.held:
             raise DeposedError(

@@ -207,6 +207,8 @@ def test_our_own_commit_is_not_read_back_and_is_what_a_fresh_reader_finds(desk: 
     assert fresh.statuses == kept.tree.statuses
     assert fresh.files == kept.tree.files
     assert kept.recorded == recorded_at(desk.statuses.repo, kept.tree.commit)
+    assert kept.recorded is not None
+    assert kept.inputs == kept.recorded.inputs()
     assert kept.forecast == fresh.forecast
 
 
