@@ -24,7 +24,13 @@ from reconciler.engine.requests import Place
 from reconciler.engine.sinks import Courier, Outbox
 from reconciler.engine.state_dir import StateDir
 from reconciler.engine.world import LiveWorld, Parts
-from reconciler.errors import DeposedError, InvariantError, LauncherError, StaleRevisionError
+from reconciler.errors import (
+    DeposedError,
+    GitError,
+    InvariantError,
+    LauncherError,
+    StaleRevisionError,
+)
 from reconciler.snapshots.assemble import Assembler
 from reconciler.snapshots.recorded import recorded_at
 from reconciler.specs.cache import SpecCache
@@ -224,6 +230,17 @@ def test_a_push_that_came_second_is_dropped_and_planned_again(desk: Desk) -> Non
 
     with pytest.raises(StaleRevisionError):
         desk.world.record(stale, planned, report.update)
+
+
+def test_nothing_is_launched_while_the_remote_refuses_the_status(desk: Desk) -> None:
+    desk.live.remote.hook("update", 'case "$1" in refs/heads/status/*) exit 1;; esac')
+
+    with pytest.raises(GitError, match="nothing starts until this account may push"):
+        desk.cycle()
+    assert desk.launcher.asked == []
+    (desk.repo / "hooks" / "update").unlink()
+    desk.cycle()
+    assert len(desk.launcher.asked) == 1
 
 
 def test_a_run_that_ends_is_news_and_progress_is_not(desk: Desk) -> None:
