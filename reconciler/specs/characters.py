@@ -44,6 +44,15 @@ def refused_characters(text: str, file: str) -> list[SpecProblem]:
     return problems
 
 
+def is_utf8(text: str) -> bool:
+    """Return whether ``text`` can be written as UTF-8: an argument may hold stray bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def name_of(character: str) -> str:
     """Return ``U+00A0 NO-BREAK SPACE``: how a message names what nobody can see."""
     return f"U+{ord(character):04X} {unicodedata.name(character, 'control character')}"

@@ -4,12 +4,10 @@ Light: needs no pydantic, so a warm start does not load it.  From ``train:`` com
 workload facts; the rest is opaque to the planner.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import groupby
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from reconciler.domain.cluster import Cluster, Device, Node
 from reconciler.domain.job import (
     ElasticRange,
     GpuRequest,
@@ -20,6 +18,7 @@ from reconciler.domain.job import (
     WorkloadFacts,
 )
 from reconciler.domain.units import Digest, JobId, JobName, Seconds, TeamName
+from reconciler.specs.capacity import Capacity
 from reconciler.specs.contract_files import default_of
 from reconciler.specs.durations import parse_duration, parse_instant, parse_memory
 
@@ -43,7 +42,9 @@ PARALLEL_KEYS = (
 DEFAULT_GRACE_S = Seconds(600)
 
 
-def job_spec(job: JobId, document: Mapping[str, Any], cluster: Cluster, digest: Digest) -> JobSpec:
+def job_spec(
+    job: JobId, document: Mapping[str, Any], capacity: Capacity, digest: Digest
+) -> JobSpec:
     """Return the spec of a document that ``shape`` found valid."""
     team, name = job.split("/")
     time = document.get("time", {})
@@ -55,7 +56,7 @@ def job_spec(job: JobId, document: Mapping[str, Any], cluster: Cluster, digest: 
     return JobSpec(
         team=TeamName(team),
         name=JobName(name),
-        gpus=gpu_request(document["resources"], cluster),
+        gpus=gpu_request(document["resources"], capacity),
         spec_digest=digest,
         facts=workload_facts(document),
         priority=PRIORITIES[document.get("priority", "P2")],
@@ -91,9 +92,9 @@ def is_preemptible(document: Mapping[str, Any]) -> bool:
     return can_checkpoint(document) if said is None else bool(said)
 
 
-def gpu_request(resources: Mapping[str, Any], cluster: Cluster) -> GpuRequest:
+def gpu_request(resources: Mapping[str, Any], capacity: Capacity) -> GpuRequest:
     """Return the gang of a ``resources`` section; ``within`` defaults to the smallest domain of
-    ``cluster`` that can hold it."""
+    the cluster that can hold it."""
     types = resources.get("gpu_type", ())
     memory = resources.get("min_gpu_memory")
     count = resources["gpus"]
@@ -102,57 +103,11 @@ def gpu_request(resources: Mapping[str, Any], cluster: Cluster) -> GpuRequest:
     least = 0.0 if memory is None else parse_memory(memory)
     return GpuRequest(
         count=count,
-        within=TopologyDomain(asked) if asked else smallest_domain(count, named, least, cluster),
+        within=TopologyDomain(asked) if asked else capacity.smallest_domain(count, named, least),
         min_memory_gib=least,
         types=named,
         interconnect=Interconnect(resources.get("interconnect", "any")),
     )
-
-
-def smallest_domain(
-    count: int, types: tuple[str, ...], min_memory_gib: float, cluster: Cluster
-) -> TopologyDomain:
-    """Return the smallest domain of the cluster with ``count`` devices that will do.
-
-    One device always fits a node, so a gang of one is not tied to NVLink.
-    """
-    for domain in (TopologyDomain.NVLINK, TopologyDomain.NODE, TopologyDomain.RACK):
-        if domain is TopologyDomain.NVLINK and count == 1:
-            continue
-        sizes = domain_sizes(domain, types, min_memory_gib, cluster)
-        if max(sizes, default=0) >= count:
-            return domain
-    return TopologyDomain.CLUSTER
-
-
-def domain_sizes(
-    domain: TopologyDomain, types: tuple[str, ...], min_memory_gib: float, cluster: Cluster
-) -> list[int]:
-    """Return how many devices of one type that will do each domain of that kind holds."""
-    names: dict[tuple[str, ...], int] = {}
-    for node in cluster.nodes:
-        for device in node.devices:
-            place = _domain_of(domain, node, device)
-            if place is None or not _will_do(device, types, min_memory_gib):
-                continue
-            names[(*place, device.type)] = names.get((*place, device.type), 0) + 1
-    return [names[name] for name in sorted(names)]
-
-
-def _domain_of(domain: TopologyDomain, node: Node, device: Device) -> tuple[str, ...] | None:
-    match domain:
-        case TopologyDomain.NVLINK:
-            return (node.name, device.island) if device.island else None
-        case TopologyDomain.NODE:
-            return (node.name,)
-        case TopologyDomain.RACK:
-            return (node.rack,)
-        case TopologyDomain.CLUSTER:
-            return ()
-
-
-def _will_do(device: Device, types: tuple[str, ...], min_memory_gib: float) -> bool:
-    return (not types or device.type in types) and device.memory_gib >= min_memory_gib
 
 
 def model_parallel(train: Mapping[str, Any]) -> int:
@@ -205,10 +160,3 @@ def is_legal_size(facts: WorkloadFacts, gpus: int) -> bool:
     if facts.global_batch is None or facts.per_device_batch is None:
         return True
     return facts.global_batch % (facts.per_device_batch * (gpus // facts.model_parallel)) == 0
-
-
-def node_groups(cluster: Cluster) -> Iterator[tuple[str, int]]:
-    """Yield (device type, devices of that type) over the whole cluster, sorted by type."""
-    types = sorted(device.type for node in cluster.nodes for device in node.devices)
-    for name, same in groupby(types):
-        yield name, len(list(same))

@@ -1,12 +1,15 @@
 """Do the ``after:`` lists of all jobs together make sense?  Names exist, nothing is circular."""
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from reconciler.domain.units import JobId
 from reconciler.specs.codes import Code
 from reconciler.specs.findings import Finding
 from reconciler.specs.names import nearest
+
+LOOKED_AT = 500
 
 if TYPE_CHECKING:
     from reconciler.specs.reading import SpecEntry
@@ -24,7 +27,7 @@ def dependency_findings(
         after[entry.id] = entry.spec.after
         for number, other in enumerate(entry.spec.after):
             if other not in known:
-                close = nearest(other, known)
+                close = nearest(other, _candidates(other, known))
                 hint = f"did you mean `{close}`?" if close else "write team/name"
                 findings.setdefault(entry.id, []).append(
                     Finding(("after", number), Code.AFTER_UNKNOWN, f"there is no job {other}", hint)
@@ -38,6 +41,15 @@ def dependency_findings(
                 )
             )
     return findings
+
+
+def _candidates(other: JobId, known: Collection[JobId]) -> list[JobId]:
+    """Return the jobs that ``other`` may be a slip of: looking at all of a large fleet is slow."""
+    if len(known) <= LOOKED_AT:
+        return list(known)
+    team, _, name = other.partition("/")
+    alike = (job for job in known if job.startswith(f"{team}/") or job.endswith(f"/{name}"))
+    return list(islice(alike, LOOKED_AT))
 
 
 def _cycles(after: Mapping[JobId, tuple[JobId, ...]]) -> list[tuple[JobId, ...]]:

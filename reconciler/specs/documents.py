@@ -163,7 +163,7 @@ class Job(Section):
     """The job backs a production service."""
     deadline: When | None = None
     """RFC 3339 with an offset."""
-    after: list[JobRef] | None = None
+    after: Annotated[list[JobRef], Field(max_length=50)] | None = None
     """Jobs (team/name) that must all have succeeded."""
     budget_group: Name | None = None
     """A budget of conf/budgets/."""

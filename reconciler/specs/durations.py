@@ -16,6 +16,8 @@ _INSTANT = re.compile(
     r"(?:[Zz]|[-+][0-9]{2}:[0-9]{2})\Z"
 )
 MAX_DURATION_S = 366 * 86400
+FIRST_YEAR, LAST_YEAR = 2000, 2199
+"""Instants outside are slips, and too near the ends of what clocks can count."""
 
 
 def parse_duration(text: str) -> Seconds:
@@ -76,6 +78,9 @@ def parse_instant(text: str) -> Instant:
         advice = "write the offset too, such as 2026-12-02T18:00:00+08:00"
         raise ValueError(f"`{text}` is not an instant: {advice}")
     try:
-        return Instant(int(datetime.fromisoformat(text.upper()).timestamp()))
+        found = datetime.fromisoformat(text.upper())
+        if not FIRST_YEAR <= found.year <= LAST_YEAR:
+            raise ValueError(f"the year {found.year}?")
+        return Instant(int(found.timestamp()))
     except (ValueError, OverflowError) as error:
         raise ValueError(f"`{text}` is not an instant: {error}") from None

@@ -10,15 +10,9 @@ from typing import Any
 from reconciler.domain.job import JobSpec, PriorityClass
 from reconciler.domain.team import Team
 from reconciler.domain.units import Instant
+from reconciler.specs.capacity import Capacity
 from reconciler.specs.codes import Code
-from reconciler.specs.convert import (
-    PARALLEL_KEYS,
-    can_checkpoint,
-    domain_sizes,
-    legal_sizes,
-    model_parallel,
-    node_groups,
-)
+from reconciler.specs.convert import PARALLEL_KEYS, can_checkpoint, legal_sizes, model_parallel
 from reconciler.specs.findings import Finding
 from reconciler.specs.names import nearest
 from reconciler.specs.platform import ANY, Platform
@@ -27,7 +21,7 @@ P0_SLACK_S = 2 * 3600
 
 
 def meaning_findings(
-    spec: JobSpec, document: Mapping[str, Any], platform: Platform
+    spec: JobSpec, document: Mapping[str, Any], platform: Platform, capacity: Capacity
 ) -> list[Finding]:
     """Return why the platform would never run this, one finding a rule."""
     if (absurd := _absurd(spec, platform)) is not None:
@@ -38,7 +32,7 @@ def meaning_findings(
         findings.append(_no_team(spec, platform))
     else:
         findings += _team_findings(spec, team)
-    findings += _size_findings(spec, platform)
+    findings += _size_findings(spec, platform, capacity)
     findings += _train_findings(spec, document)
     findings += _time_findings(spec, platform)
     findings += _name_findings(spec, platform)
@@ -46,11 +40,14 @@ def meaning_findings(
 
 
 def _absurd(spec: JobSpec, platform: Platform) -> Finding | None:
-    gpus, most = spec.gpus.count, platform.policy.max_request_gpus
+    most = platform.policy.max_request_gpus
+    gpus, path = spec.gpus.count, ("resources", "gpus")
+    if spec.elastic is not None and spec.elastic.max_gpus > gpus:
+        gpus, path = spec.elastic.max_gpus, ("elastic", "max_gpus")
     if gpus <= most:
         return None
     return Finding(
-        ("resources", "gpus"),
+        path,
         Code.WILDCARD,
         f"{gpus} GPUs is an absurd request: at most {most} are taken for one",
         "write the number you need",
@@ -129,20 +126,19 @@ def _over_quota(spec: JobSpec, team: Team) -> str | None:
     return None
 
 
-def _size_findings(spec: JobSpec, platform: Platform) -> Iterator[Finding]:
+def _size_findings(spec: JobSpec, platform: Platform, capacity: Capacity) -> Iterator[Finding]:
     request = spec.gpus
-    cluster = platform.cluster_of(spec.team)
+    cluster = capacity.cluster
     is_guess = cluster is platform.cluster and platform.discovers_devices
     if is_guess and request.types:
         return  # which types the machine has is not known here
-    sizes = domain_sizes(request.within, request.types, request.min_memory_gib, cluster)
-    largest = max(sizes, default=0)
+    largest = capacity.largest(request.within, request.types, request.min_memory_gib)
     if largest >= request.count:
         return
     wanted = " or ".join(request.types) or "any type"
     if request.min_memory_gib:
         wanted += f" with {request.min_memory_gib:g} GiB"
-    has = ", ".join(f"{count} {name}" for name, count in node_groups(cluster))
+    has = ", ".join(f"{count} {name}" for name, count in capacity.totals())
     yield Finding(
         ("resources", "gpus"),
         Code.NEVER_FITS,
@@ -187,8 +183,11 @@ def _train_findings(spec: JobSpec, document: Mapping[str, Any]) -> Iterator[Find
 def parallel_findings(document: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield where the parallel sizes a ``train:`` section names do not divide the gang."""
     train = document.get("train")
-    gpus = document.get("resources", {}).get("gpus")
-    if not isinstance(train, Mapping) or not isinstance(gpus, int):
+    resources = document.get("resources")
+    if not isinstance(train, Mapping) or not isinstance(resources, Mapping):
+        return
+    gpus = resources.get("gpus")
+    if not isinstance(gpus, int):
         return
     product = model_parallel(train)
     if product and gpus % product:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from reconciler.domain.problem import SpecProblem
-from reconciler.specs.bounded import BoundedComposer
+from reconciler.specs.bounded import WALL, BoundedComposer
+from reconciler.specs.characters import CONTROL, is_utf8
 from reconciler.specs.codes import Code
 from reconciler.specs.composed import Composed, ComposeError
 from reconciler.specs.defaults import defaults_problems, ends_with_self
@@ -108,7 +109,7 @@ class Pipeline:
         except ComposeError as error:
             judged.problems.append(_compose_problem(error, text, judged.kind, overrides))
             judged.loaded, judged.listed = error.loaded, error.listed
-            judged.is_lasting = error.code is not Code.UNBOUNDED
+            judged.is_lasting = error.about != WALL
             return judged
         judged.loaded, judged.listed = composed.loaded, composed.listed
         judged.origins = Origins(text, lambda: self._group_texts(composed), composed.touched)
@@ -225,6 +226,8 @@ def _override_problems(overrides: Sequence[str]) -> list[SpecProblem]:
         message, hint = "", ""
         if len(override) > MAX_OVERRIDE_CHARACTERS:
             message = f"an override of {len(override)} characters"
+        elif CONTROL.search(override) or not is_utf8(override):
+            message, hint = "an override with characters nobody sees", "type it by hand"
         elif "${" in override and (found := interpolation_problem(override)) is not None:
             _, message, hint = found
             message = f"`{override}`: {message}"
@@ -243,7 +246,7 @@ def _compose_problem(
 ) -> SpecProblem:
     """Return a composition error as a problem at the entry or override that asked for it."""
     hint = error.hint
-    if error.code in (Code.SWEEP, Code.BAD_OVERRIDE):
+    if error.code in (Code.SWEEP, Code.BAD_OVERRIDE, Code.BAD_NUMBER):
         if not hint and error.about:
             close = nearest(error.about, field_paths(kind))
             hint = f"did you mean `{close}`?" if close else "`headway schema` lists the keys"

@@ -10,12 +10,14 @@ import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from reconciler.domain.problem import SpecProblem
 from reconciler.domain.units import JobId
 from reconciler.ports import Tree
 from reconciler.specs.cache import DIGEST, KIND, PROBLEMS, VERDICTS, Row, SpecCache
+from reconciler.specs.capacity import Capacities
 from reconciler.specs.conf_files import ConfFiles
 from reconciler.specs.dependencies import dependency_findings
 from reconciler.specs.entries import LazyDocument, SpecEntry, SpecReading, has_errors
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from reconciler.specs.pipeline import Judged
 
 __all__ = ["SpecEntry", "SpecReading", "has_errors", "read_specs"]
+
+
+BLOBS_AT_ONCE = 1000
 
 
 def read_specs(
@@ -96,6 +101,7 @@ class _Reader:
     def read(self, wanted: set[str] | None) -> SpecReading:
         documents, platform_key = self._platform()
         platform = build_platform(documents)
+        self._capacities = Capacities(platform)
         entries: dict[JobId, SpecEntry] = {}
         unknown: dict[JobId, str] = {}
         for job, path in self._found.jobs.items():
@@ -211,7 +217,13 @@ class _Reader:
                 return None
         problems = [problem_of(each) for each in row[PROBLEMS]]
         verdict, findings = verdict_of(
-            job, row[KIND], document, row[DIGEST], has_errors(problems), platform
+            job,
+            row[KIND],
+            document,
+            row[DIGEST],
+            has_errors(problems),
+            platform,
+            self._capacities,
         )
         if findings:
             return None
@@ -225,9 +237,12 @@ class _Reader:
         if not unknown:
             return {}
         oids = {path: self._tree.entries[path].oid for path in unknown.values()}
-        blobs = self._tree.read(oids.values())
+        blobs: Mapping[str, bytes] = {}
         entries = {}
-        for job, path in unknown.items():
+        for number, (job, path) in enumerate(unknown.items()):
+            if number % BLOBS_AT_ONCE == 0:
+                batch = islice(oids.values(), number, number + BLOBS_AT_ONCE)
+                blobs = self._tree.read(batch)
             judged = self._judge.judge(path, blobs[oids[path]], self._overrides)
             document = judged.document
             digest = None if document is None else digest_of(document)
@@ -236,7 +251,13 @@ class _Reader:
                 [problem_row(problem) for problem in judged.problems], {},
             ]  # fmt: skip
             verdict, findings = verdict_of(
-                job, judged.kind, document, digest, has_errors(judged.problems), platform
+                job,
+                judged.kind,
+                document,
+                digest,
+                has_errors(judged.problems),
+                platform,
+                self._capacities,
             )
             if judged.origins is not None and document is not None:
                 judged.problems += [judged.origins.problem(each, document) for each in findings]

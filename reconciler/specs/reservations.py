@@ -12,12 +12,18 @@ from typing import Any
 
 from reconciler.domain.reservation import Every, Reservation
 from reconciler.domain.units import Instant, JobId, JobName, TeamName, rfc3339
+from reconciler.specs.capacity import Capacity
 from reconciler.specs.codes import Code
 from reconciler.specs.convert import gpu_request
-from reconciler.specs.durations import format_duration, parse_duration, parse_instant
+from reconciler.specs.durations import (
+    FIRST_YEAR,
+    LAST_YEAR,
+    format_duration,
+    parse_duration,
+    parse_instant,
+)
 from reconciler.specs.findings import Finding, KeyPath
 from reconciler.specs.names import nearest
-from reconciler.specs.platform import Platform
 
 WEEK_S = 7 * 86400
 AHEAD_S = 35 * 86400
@@ -31,7 +37,7 @@ class _FaultError(ValueError):
 
 
 def convert_reservation(
-    job: JobId, document: Mapping[str, Any], platform: Platform
+    job: JobId, document: Mapping[str, Any], capacity: Capacity
 ) -> tuple[Reservation | None, list[Finding]]:
     """Return the reservation of a document that has the right shape, and what is wrong with it.
 
@@ -57,7 +63,7 @@ def convert_reservation(
     held = Reservation(
         team=TeamName(team),
         name=JobName(name),
-        gpus=gpu_request(gang, platform.cluster_of(TeamName(team))),
+        gpus=gpu_request(gang, capacity),
         occurrences=tuple((at, Instant(at + length)) for at in _starts(start, every, until, zone)),
         timezone=zone,
         every=every,
@@ -124,6 +130,8 @@ def _instant(text: str, zone: str | None, path: KeyPath) -> Instant:
             f"{path[0]}: `{text}` has no offset, and there is no timezone",
             "add an offset such as +08:00, or `timezone: Area/City`",
         )
+    if not FIRST_YEAR <= local.year <= LAST_YEAR:
+        raise _FaultError(path, Code.BAD_INSTANT, f"{path[0]}: the year {local.year}?", "")
     return _local_instant(local, zone, path)
 
 

@@ -127,6 +127,14 @@ _WANTED = {
 }
 
 
+_BOUNDS = {
+    "greater_than_equal": ("at least", "ge"),
+    "greater_than": ("above", "gt"),
+    "less_than_equal": ("at most", "le"),
+    "less_than": ("below", "lt"),
+}
+
+
 def _said(name: str, context: Mapping[str, Any], value: Any) -> tuple[str, str]:
     """Return (message, hint) for one of pydantic's own kinds of error."""
     if name in _WANTED:
@@ -144,14 +152,13 @@ def _said(name: str, context: Mapping[str, Any], value: Any) -> tuple[str, str]:
         choices = str(context["expected"]).replace("'", "").replace(" or ", ", ")
         close = nearest(str(value), choices.split(", "))
         return f"must be one of {choices}; got {GOT}", f"did you mean `{close}`?" if close else ""
-    if name == "greater_than_equal":
-        return f"must be at least {context['ge']}, got {GOT}", ""
-    if name == "greater_than":
-        return f"must be above {context['gt']}, got {GOT}", ""
-    if name == "less_than_equal":
-        return f"must be at most {context['le']}, got {GOT}", ""
+    if name in _BOUNDS:
+        words, key = _BOUNDS[name]
+        return f"must be {words} {context[key]}, got {GOT}", ""
     if name == "string_pattern_mismatch":
         return f"is not written as it must be, got {GOT}", _pattern_hint(str(context["pattern"]))
+    if name == "too_long":
+        return f"holds more than {context['max_length']} items", ""
     if name in ("too_short", "string_too_short"):
         return "must not be empty", ""
     return f"is not allowed: {name}, got {GOT}", ""

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from reconciler.domain.units import Digest, JobId, TeamName
+from reconciler.specs.capacity import Capacities
 from reconciler.specs.convert import job_spec
 from reconciler.specs.findings import Finding
 from reconciler.specs.meaning import meaning_findings, parallel_findings
@@ -24,6 +25,7 @@ def verdict_of(
     digest: str | None,
     is_faulty: bool,
     platform: Platform,
+    capacities: Capacities,
 ) -> tuple[list[Any], list[Finding]]:
     """Return [spec row, reservation row] and what the platform finds wrong with a document."""
     if document is None or digest is None:
@@ -32,12 +34,12 @@ def verdict_of(
         return [None, None], list(parallel_findings(document))
     if platform is NO_PLATFORM:
         return [None, None], []
-    cluster = platform.cluster_of(TeamName(job.split("/")[0]))
+    capacity = capacities.of(TeamName(job.split("/")[0]))
     if kind == "Reservation":
-        held, findings = convert_reservation(job, document, platform)
+        held, findings = convert_reservation(job, document, capacity)
         return [None, None if held is None else reservation_row(held)], findings
-    spec = job_spec(job, document, cluster, Digest(digest))
-    return [spec_row(spec), None], meaning_findings(spec, document, platform)
+    spec = job_spec(job, document, capacity, Digest(digest))
+    return [spec_row(spec), None], meaning_findings(spec, document, platform, capacity)
 
 
 def digest_of(document: Mapping[str, Any]) -> Digest:
