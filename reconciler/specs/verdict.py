@@ -50,4 +50,4 @@ def digest_of(document: Mapping[str, Any]) -> Digest:
 
 def text_digest(text: str) -> str:
     """Return the 64 hex digits of a text's sha256."""
-    return sha256(text.encode()).hexdigest()
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
