@@ -1,6 +1,6 @@
 """What the verbs that read specs share: which tree, which cluster, and how mistakes are shown."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -77,9 +77,16 @@ def spec_source(repo: str | None, at: str | None) -> SpecSource:
 
 
 def print_problems(
-    problems: Sequence[SpecProblem], form: str, source: SpecSource, *, files: int, err: bool = False
+    problems: Sequence[SpecProblem],
+    form: str,
+    source: SpecSource,
+    *,
+    files: int,
+    changed: Collection[str] = (),
+    err: bool = False,
 ) -> None:
-    """Print problems in one of the formats; GitHub's annotations come before the usual text."""
+    """Print problems in one of the formats; GitHub's annotations, those of ``changed`` files
+    first, come before the usual text."""
     if form == "json":
         click.echo(as_json(problems, files), err=err)
     elif form == "sarif":
@@ -88,7 +95,7 @@ def print_problems(
         click.echo(as_sarif(problems, installed_version()), err=err)
     else:
         if form == "github" and problems:
-            click.echo(as_github(problems, source.changed()), err=err)
+            click.echo(as_github(problems, changed), err=err)
         click.echo(as_text(problems, source.source, files), err=err)
 
 

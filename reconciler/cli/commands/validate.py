@@ -57,7 +57,7 @@ def validate(
     shown, files = _chosen(everything, source, wanted, changed if base is not None else None)
     if not files and not shown and wanted:
         click.echo(f"nothing to check in {', '.join(paths)}", err=True)
-    print_problems(sorted(shown), form, source, files=files)
+    print_problems(sorted(shown), form, source, files=files, changed=changed)
     if form in ("text", "github") and len(shown) < len(everything):
         rest = len(everything) - len(shown)
         click.echo(f"{rest} more in files that were not asked about", err=True)
