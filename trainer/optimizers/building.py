@@ -1,0 +1,94 @@
+"""From a ``train:`` section to an optimizer.
+
+Rule kept: an optimizer that is not available here is refused by name before the training starts,
+never replaced by another one.
+"""
+
+from collections.abc import Collection, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from trainer.config import RequestError
+from trainer.optimizers import grouping
+from trainer.optimizers.galore import GaLoreAdamW
+from trainer.optimizers.int8_linear import Int8Linear, to_int8
+from trainer.optimizers.layerwise import BackwardUpdates
+from trainer.optimizers.q_galore import QGaLoreAdamW
+from trainer.optimizers.table import OPTIMIZERS, name_of
+
+
+def check_available(train: Mapping[str, Any], *, world_size: int) -> None:
+    """Raise RequestError where the optimizer's package is missing or processes are too many."""
+    name = name_of(train)
+    row = OPTIMIZERS[name]
+    if row.needs is not None and find_spec(row.needs) is None:
+        raise RequestError(
+            f"train.optim: {train['optim']} needs the package {row.needs}, which is not installed "
+            "here; nearest: optim: adamw_torch, or with use_galore: true an 8-bit AdamW without it"
+        )
+    if row.processes is not None and world_size > row.processes:
+        raise RequestError(
+            f"train.galore_quantization: this attempt has {world_size} processes, but the 8-bit "
+            "weights of Q-GaLore can not be averaged between them; nearest: one device, or "
+            "galore_quantization: false"
+        )
+
+
+def prepare_model(model: Any, train: Mapping[str, Any]) -> None:
+    """Give the model the form its optimizer works on: 8-bit layers for Q-GaLore."""
+    if train["use_galore"]:
+        grouping.check(model, train)
+    if train["galore_quantization"]:
+        to_int8(model, grouping.projected_layers(model, train["galore_target_modules"]))
+
+
+def build(
+    model: Any, train: Mapping[str, Any], *, decaying: Collection[str], seed: int
+) -> GaLoreAdamW | None:
+    """Return the optimizer of a complete section; None where the library makes it."""
+    row = OPTIMIZERS[name_of(train)]
+    if row.builder is None:
+        return None
+    module, _, function = row.builder.partition(":")
+    made: GaLoreAdamW = getattr(import_module(module), function)(
+        model, train, decaying=decaying, seed=seed
+    )
+    if train["galore_optim_per_parameter"]:
+        BackwardUpdates(made)
+    return made
+
+
+def galore(
+    model: Any, train: Mapping[str, Any], *, decaying: Collection[str], seed: int
+) -> GaLoreAdamW:
+    """Return GaLore, with 8-bit moments where ``optim`` says so."""
+    return GaLoreAdamW(
+        grouping.parameter_groups(model, train, decaying=decaying),
+        bits=8 if train["optim"] == "adamw_8bit" else 32,
+        **_adam(train, seed),
+    )
+
+
+def q_galore(
+    model: Any, train: Mapping[str, Any], *, decaying: Collection[str], seed: int
+) -> QGaLoreAdamW:
+    """Return Q-GaLore on a model that ``prepare_model`` has seen."""
+    layers = {
+        name: module for name, module in model.named_modules() if isinstance(module, Int8Linear)
+    }
+    return QGaLoreAdamW(
+        grouping.parameter_groups(model, train, decaying=decaying),
+        layers=layers,
+        **_adam(train, seed),
+    )
+
+
+def _adam(train: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    return {
+        "lr": train["learning_rate"],
+        "betas": (train["adam_beta1"], train["adam_beta2"]),
+        "eps": train["adam_epsilon"],
+        "weight_decay": train["weight_decay"],
+        "seed": seed,
+    }

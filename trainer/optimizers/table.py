@@ -1,0 +1,143 @@
+"""The table of optimizers: what each name means, who makes it, and what it can not go with.
+
+Plain data that loads nothing but the standard library, so that ``trainer.rules`` can turn the
+refusals into the rules a validator reads, long before a device is taken.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+ANY_TUNER = ("full", "lora")
+FULL_ONLY = ("full",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerRow:
+    """One optimizer that a ``train:`` section can choose."""
+
+    optim: tuple[str, ...]
+    """Values of ``optim`` that lead here."""
+    galore: bool = False
+    """Value of ``use_galore`` that leads here."""
+    quantised: bool = False
+    """Value of ``galore_quantization`` that leads here."""
+    tuners: tuple[str, ...] = ANY_TUNER
+    library_name: str | None = None
+    """transformers' ``optim``; None: ``builder`` makes it."""
+    builder: str | None = None
+    """``module:function`` of this trainer."""
+    needs: str | None = None
+    """A package that must be importable."""
+    processes: int | None = None
+    """The most processes it works in; None: any number."""
+    text: str
+    """What it is, for people."""
+
+
+BUILDERS = "trainer.optimizers.building"
+OPTIMIZERS: Mapping[str, OptimizerRow] = MappingProxyType(
+    {
+        "adamw": OptimizerRow(
+            optim=("adamw_torch",),
+            library_name="adamw_torch",
+            text="AdamW, both moments in the type of the weights",
+        ),
+        "adafactor": OptimizerRow(
+            optim=("adafactor",),
+            library_name="adafactor",
+            text="Adafactor, the second moment as a row and a column",
+        ),
+        "adamw_8bit": OptimizerRow(
+            optim=("adamw_8bit",),
+            library_name="adamw_8bit",
+            needs="bitsandbytes",
+            text="AdamW, moments in 8 bits",
+        ),
+        "paged_adamw_8bit": OptimizerRow(
+            optim=("paged_adamw_8bit",),
+            library_name="paged_adamw_8bit",
+            needs="bitsandbytes",
+            text="the same, moments in memory that moves to the host when the GPU's is short",
+        ),
+        "galore": OptimizerRow(
+            optim=("adamw_torch",),
+            galore=True,
+            tuners=FULL_ONLY,
+            builder=f"{BUILDERS}:galore",
+            text="AdamW, moments of matrices in a projection of low rank",
+        ),
+        "galore_8bit": OptimizerRow(
+            optim=("adamw_8bit",),
+            galore=True,
+            tuners=FULL_ONLY,
+            builder=f"{BUILDERS}:galore",
+            text="the same, moments in 8 bits",
+        ),
+        "q_galore": OptimizerRow(
+            optim=("adamw_torch", "adamw_8bit"),
+            galore=True,
+            quantised=True,
+            tuners=FULL_ONLY,
+            builder=f"{BUILDERS}:q_galore",
+            processes=1,
+            text="GaLore on 8-bit weights: 4-bit projections, 8-bit moments, lazy updates",
+        ),
+    }
+)
+"""Every optimizer by the name its row has in the documentation."""
+
+
+def name_of(train: Mapping[str, Any]) -> str:
+    """Return the row of a complete ``train:`` section; the rules leave exactly one."""
+    for name, row in OPTIMIZERS.items():
+        chosen = (train["use_galore"], train["galore_quantization"])
+        if train["optim"] in row.optim and chosen == (row.galore, row.quantised):
+            return name
+    raise LookupError(f"no optimizer for optim {train['optim']} with these galore keys")
+
+
+GALORE = {"use_galore": {"in": [True]}}
+PER_PARAMETER = {"galore_optim_per_parameter": {"in": [True]}}
+_FREED = "each gradient is used and freed in the backward pass"
+REFUSALS: tuple[Mapping[str, Any], ...] = (
+    {
+        "id": "galore_with_adafactor",
+        "when": GALORE | {"optim": {"in": ["adafactor"]}},
+        "refuse": "optim",
+        "reason": "Adafactor already keeps a row and a column instead of a matrix; there is "
+        "nothing for GaLore to save",
+        "nearest": "optim: adamw_torch",
+    },
+    {
+        "id": "galore_with_paged_states",
+        "when": GALORE | {"optim": {"in": ["paged_adamw_8bit"]}},
+        "refuse": "optim",
+        "reason": "GaLore keeps its states small instead of paging them",
+        "nearest": "optim: adamw_8bit",
+    },
+    {
+        "id": "galore_with_quantised_base",
+        "when": GALORE | {"quant_method": {"set": True}},
+        "refuse": "quant_method",
+        "reason": "GaLore projects gradients, and frozen 4-bit weights have none",
+        "nearest": "galore_quantization: true (weights in 8 bits that are trained), or "
+        "tuner_type: lora without use_galore",
+    },
+    {
+        "id": "per_parameter_with_accumulation",
+        "when": PER_PARAMETER | {"gradient_accumulation_steps": {"above": 1}},
+        "refuse": "galore_optim_per_parameter",
+        "reason": f"{_FREED}, so those of several passes can not be summed",
+        "nearest": "gradient_accumulation_steps: 1, or galore_optim_per_parameter: false",
+    },
+    {
+        "id": "per_parameter_with_clipping",
+        "when": PER_PARAMETER | {"max_grad_norm": {"set": True}},
+        "refuse": "max_grad_norm",
+        "reason": f"{_FREED}, so the norm of all of them is not known in time to scale any",
+        "nearest": "remove max_grad_norm, or galore_optim_per_parameter: false",
+    },
+)
+"""Rows of ``trainer.rules``: the arguments of its ``Rule``."""
