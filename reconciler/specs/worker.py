@@ -8,6 +8,7 @@ import json
 import resource
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -28,7 +29,8 @@ class _TooLong(BaseException):
 def main() -> None:
     """Answer requests until the input ends."""
     signal.signal(signal.SIGVTALRM, _raise_too_long)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    with suppress(ValueError, OSError):  # a system that cannot still has the bound on CPU time
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     forget_resolvers()
     composers: dict[str, Composer] = {}
     for line in sys.stdin:
