@@ -21,17 +21,18 @@ def footer_line(
     shown: int,
     hidden: int = 0,
 ) -> str:
-    """Return ``5 jobs, 13 GPUs in use, state of 14:22:07 (commit 4c1e9d2, 38s old)``."""
+    """Return ``5 jobs, 13 of 16 GPUs in use, state of 14:22:07 (commit 4c1e9d2, 38s old)``."""
     jobs = count(shown, "job")
     if hidden:
         jobs += f" ({hidden} finished: --all)"
-    return f"{jobs}, {_usage(statuses)}, {_age(branch, zone, now)}"
+    return f"{jobs}, {_usage(branch, statuses)}, {_age(branch, zone, now)}"
 
 
-def _usage(statuses: Iterable[JobStatus]) -> str:
+def _usage(branch: StatusBranch, statuses: Iterable[JobStatus]) -> str:
     used = devices_in_use(statuses)
-    noun = device_noun((device for _, device in used), len(used))
-    return f"{len(used)} {noun} in use"
+    devices = branch.cursor.devices if branch.cursor else 0
+    noun = device_noun((device for _, device in used), max(len(used), devices))
+    return f"{len(used)} of {devices} {noun} in use" if devices else f"{len(used)} {noun} in use"
 
 
 def devices_in_use(statuses: Iterable[JobStatus]) -> frozenset[tuple[NodeName, DeviceId]]:

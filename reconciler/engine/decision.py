@@ -63,7 +63,12 @@ def decision_commit(decided: Decided) -> DecisionCommit | None:
         status_path(status.job): status_to_json(status) for status in decided.update.changed
     }
     if not decided.snapshot.desired.is_rewritten:
-        cursor = Cursor(desired=decided.inputs.desired, runs=decided.runs_dir)
+        nodes = decided.snapshot.cluster.nodes
+        cursor = Cursor(
+            desired=decided.inputs.desired,
+            runs=decided.runs_dir,
+            devices=sum(len(node.devices) for node in nodes),
+        )
         files[CURSOR_FILE] = cursor_to_json(cursor)
     if forecast is not None:
         files[FORECAST_FILE] = forecast_to_json(forecast)

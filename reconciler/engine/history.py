@@ -5,13 +5,14 @@ Accepting one commit moves the cursor there, by a status commit of its own, so t
 from where is in ``git log`` like everything else.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from reconciler.domain.units import CommitId, Instant
 from reconciler.engine.logging import Log
 from reconciler.errors import BackendError, UsageError
-from reconciler.specs.serialize import Cursor, cursor_to_json
+from reconciler.specs.serialize import cursor_to_json
 from reconciler.store.commit_message import DESIRED, EPOCH
 from reconciler.store.git.remote import remote_refs
 from reconciler.store.status_store import StatusStore
@@ -55,7 +56,7 @@ def accept_history(
         return
     statuses.commit(
         parent,
-        {CURSOR_FILE: cursor_to_json(Cursor(desired=accepted, runs=cursor.runs))},
+        {CURSOR_FILE: cursor_to_json(replace(cursor, desired=accepted))},
         _message(cursor.desired, accepted, statuses.held.epoch if statuses.held else 0),
         at=now,
     )

@@ -41,6 +41,8 @@ class Cursor:
     """The main commit it read."""
     runs: str = ""
     """The launcher's root, absolute, so that readers find logs."""
+    devices: int = 0
+    """How many devices the cluster had; 0: not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
