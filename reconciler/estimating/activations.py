@@ -80,8 +80,10 @@ def keeping(workload: Workload) -> Keeping:
             names.add("q_proj")
             fused += 1
         names.add(linear.name)
-    masked = 1.0 + element if workload.lora_dropout else 0.0
-    copied = element if workload.engine is Engine.TRANSFORMERS and element < 4 else 0.0
+    copied = 0.0
+    if workload.engine is Engine.TRANSFORMERS and element < 4:
+        copied = element if workload.autocast else 4.0
+    masked = 1.0 + max(copied, element) if workload.lora_dropout else 0.0
     return Keeping(
         element=element,
         residual=residual,

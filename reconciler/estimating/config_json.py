@@ -151,3 +151,27 @@ def _linear(config: Config, kind: str) -> LinearAttention | None:
         value_dim=int(config["linear_value_head_dim"]),
         kernel=int(config["linear_conv_kernel_dim"]),
     )
+
+
+def config_of(model: Model) -> dict[str, Any]:
+    """Return a ``config.json`` for a plain decoder of the Llama, Qwen2 or Qwen3 kind.
+
+    Raises ``ValueError`` for the others, whose class a shape alone does not tell.
+    """
+    special = (model.experts, model.latent, model.linear, model.vision)
+    if any(part is not None for part in special) or not model.gated or model.positions:
+        raise ValueError(f"{model.name} is no plain decoder (Llama, Qwen2, Qwen3)")
+    kind = "qwen3" if model.qk_norm else "qwen2" if model.qkv_bias else "llama"
+    config: dict[str, Any] = {
+        "model_type": kind,
+        "vocab_size": model.vocab,
+        "hidden_size": model.hidden,
+        "intermediate_size": model.intermediate,
+        "num_hidden_layers": model.layers,
+        "num_attention_heads": model.heads,
+        "num_key_value_heads": model.kv_heads,
+        "tie_word_embeddings": model.tied,
+    }
+    if kind != "qwen2":
+        config["head_dim"] = model.head_dim
+    return config

@@ -33,7 +33,7 @@ class Gpu:
 CPU = Gpu(
     name="cpu",
     memory_gib=float("inf"),
-    bf16_tflops=0.05,
+    bf16_tflops=0.5,
     memory_tb_s=0.05,
     scale_up_gb_s=10.0,
     gpus_per_node=8,

@@ -258,8 +258,10 @@ def _buffers(workload: Workload, constants: MemoryConstants, stage: Stage, held:
         pool = _gathered(workload, constants, stage)
     if workload.engine is Engine.INTERNEVO:
         pool += 2 * INTERNEVO_BUCKET_BYTES
-    elif sharding is Sharding.ZERO2 or (sharding is Sharding.NONE and layout.data > 1):
+    elif sharding is Sharding.ZERO2:
         pool += 2 * min(held.gradients, BUCKET_BYTES)
+    elif sharding is Sharding.NONE and layout.data > 1:
+        pool += held.gradients  # DDP's buckets are a second copy of the gradients
     if layout.tensor > 1 and layout.sequence:
         # the whole sequence in front of a split matrix, and its gradient
         element = 4.0 if workload.precision is Precision.FP32 else 2.0
@@ -285,16 +287,17 @@ def _gathered(workload: Workload, constants: MemoryConstants, stage: Stage) -> f
     layers = max(stage.layers, 1)
     depth = constants.streamed_layers if workload.offload is Offload.PARAMETERS else 2.0
     unit = (stage.block + stage.experts) / layers
-    vocabulary = max(stage.embedding, stage.head)
+    element = 4.0 if workload.precision is Precision.FP32 else 2.0
+    vocabulary = element * max(stage.embedding, stage.head)
     if workload.is_adapter:
-        frozen = frozen_bytes(workload, stage) - 2 * (stage.embedding + stage.head)
-        whole = frozen / layers
+        frozen = frozen_bytes(workload, stage) - element * (stage.embedding + stage.head)
         adapter = 4 * adapter_parameters(workload, stage) / layers
-        return depth * (whole + adapter) + 2 * vocabulary
+        return depth * (frozen / layers + adapter) + vocabulary
     if workload.layout.pipeline > 1 and workload.layout.sharding is Sharding.FSDP:
-        return 4 * unit
-    gradient = 4 if workload.master and workload.layout.sharding is Sharding.FSDP else 2
-    return depth * 2 * unit + gradient * unit + 2 * vocabulary
+        return 2 * element * unit
+    wide = workload.master and workload.layout.sharding is Sharding.FSDP
+    gradient = 4.0 if wide else element
+    return depth * element * unit + gradient * unit + vocabulary
 
 
 def _groups(workload: Workload) -> int:

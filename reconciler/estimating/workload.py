@@ -223,6 +223,9 @@ class Workload:
     loss: Loss = Loss.FULL
     offload: Offload = Offload.NONE
     engine: Engine = Engine.TRANSFORMERS
+    autocast: bool = True
+    """Whether 16-bit products run under autocast: PEFT's adapters then keep 16-bit copies of
+    their inputs instead of 32-bit ones."""
     compiled: bool = False
     """torch.compile or like kernels: norms and activation functions are recomputed."""
     reduces_in_16_bit: bool = False

@@ -1,0 +1,192 @@
+"""``headway advise``: how to share GPUs for a model, and what to write to get it."""
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from reconciler.cli.commands.estimate import gpu_types
+from reconciler.cli.estimates import item, options_table, workload_words
+from reconciler.cli.output import emit, output_option
+from reconciler.cli.terminal import Terminal, find_terminal, wrap
+from reconciler.cli.train_words import refused_here, train_of
+from reconciler.errors import NotFoundError, UsageError
+from reconciler.estimating.advise import Advice, layout_words, reasons, train_lines
+from reconciler.estimating.advise import advise as find_layouts
+from reconciler.estimating.estimate import Estimate
+from reconciler.estimating.layouts import Limits
+from reconciler.estimating.naming import UnknownNameError
+from reconciler.estimating.rule_of_thumb import rule_for
+from reconciler.estimating.train_section import Setting, workload_from
+from reconciler.estimating.workload import Precision, Workload
+from reconciler.specs.model_catalogue import model_at, shipped_constants
+
+DEFAULT_BATCH = 64
+"""Samples a step where neither the words nor the option say."""
+
+
+@click.command()
+@click.argument("model", metavar="MODEL")
+@click.argument("words", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--gpus", type=click.IntRange(min=1), required=True, help="GPUs to share.")
+@click.option("--gpu-type", required=True, metavar="TYPE", help="Such as A100-80GB.")
+@click.option("--global-batch", type=click.IntRange(min=1), help="Samples a step.  [64]")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto")
+@output_option("table", "json")
+@click.pass_context
+def advise(
+    ctx: click.Context,
+    model: str,
+    words: tuple[str, ...],
+    gpus: int,
+    gpu_type: str,
+    global_batch: int | None,
+    color: str,
+    output: str,
+) -> None:
+    """Rank the valid layouts for MODEL by predicted step time and print the `train:` lines.
+
+    KEY=VALUE are `train:` keys: `headway advise Qwen2.5-14B tuner_type=full max_length=8192
+    --gpus 8 --gpu-type A100-80GB`.  Layouts whose memory may not fit are dropped.
+    """
+    (gpu,) = gpu_types((gpu_type,))
+    train = train_of(words)
+    workload = _workload(model, train)
+    batch = global_batch or workload.global_batch
+    if global_batch is None and workload.global_batch == 1:
+        batch = max(DEFAULT_BATCH, gpus)
+    limits = Limits(gpus=gpus, global_batch=batch)
+    constants = shipped_constants()
+    found = find_layouts(workload, gpu, limits, constants, _runs_here)
+    if output == "json":
+        emit(_item(found), "json")
+    else:
+        click.echo(_text(found, workload, gpus, gpu.name, batch, find_terminal(color)))
+    if found.winner is None:
+        ctx.exit(1)
+
+
+def _workload(model: str, train: dict[str, Any]) -> Workload:
+    try:
+        shape = model_at(model)
+        given = {"attn_impl": "flash", "packing": True, **train, "model": model}
+        workload = workload_from(given, shape, Setting(gpus=1))
+    except UnknownNameError as error:
+        raise NotFoundError(str(error)) from error
+    except ValueError as error:
+        raise UsageError(f"{error} (the advisor chooses parallel sizes itself)") from error
+    if workload.is_adapter or workload.precision is Precision.FP32:
+        return workload
+    return replace(workload, master=True)  # every layout alike: 32-bit sums, as is usual
+
+
+def _item(found: Advice) -> dict[str, Any]:
+    rule = None
+    if found.winner is not None:
+        one = rule_for(found.winner.workload.model)
+        rule = {"models": one.models, "strategy": one.strategy, "measured": one.measured}
+    return {
+        "kind": "Advice",
+        "options": [
+            {**item(one), "train": list(train_lines(one.workload))} for one in found.options
+        ],
+        "looked_at": found.looked_at,
+        "fitting": found.fitting,
+        "runnable": None if found.runnable is None else item(found.runnable),
+        "smaller": None if found.smaller is None else item(found.smaller),
+        "closest": None if found.closest is None else item(found.closest),
+        "rule_of_thumb": rule,
+    }
+
+
+def _text(
+    found: Advice,
+    workload: Workload,
+    gpus: int,
+    gpu: str,
+    batch: int,
+    terminal: Terminal,
+) -> str:
+    lines = [
+        workload_words(workload).rpartition(",")[0]
+        + f", {workload.seq_len} tokens, {batch} samples a step",
+        f"{found.looked_at} layouts on {gpus} x {gpu}, {found.fitting} surely fit",
+        "",
+    ]
+    if found.winner is None:
+        lines += _nothing(found, gpus, gpu)
+    else:
+        lines += [options_table(found.options, terminal), ""]
+        lines += _why(found, found.winner, terminal)
+        lines += ["", "train:", *(f"  {line}" for line in train_lines(found.winner.workload))]
+        lines += _cannot(found, found.winner)
+    rule = rule_for(workload.model)
+    lines += ["", f"rule of thumb for {rule.models}: {rule.strategy}"]
+    lines.append(wrap(f"measured: {rule.measured}", terminal.width, "          "))
+    return "\n".join(lines)
+
+
+def _nothing(found: Advice, gpus: int, gpu: str) -> list[str]:
+    closest = found.closest
+    if closest is None:
+        return [f"no layout divides evenly over {gpus} GPUs: try another --global-batch"]
+    return [
+        f"nothing fits on {gpus} x {gpu}; the closest needs {closest.p50_gib:.1f} GiB a GPU "
+        f"of {closest.fit.usable_gib:.1f}: {layout_words(closest.workload)}",
+        "take more GPUs, an adapter (tuner_type=lora), a shorter max_length, or offload the "
+        "optimizer (optimizer_cpu_offload=true with `headway estimate`)",
+    ]
+
+
+def _why(found: Advice, winner: Estimate, terminal: Terminal) -> list[str]:
+    lines = [f"first: {layout_words(winner.workload)}"]
+    other = found.runner_up
+    if other is not None:
+        gain = 100 * (other.speed.step_s / winner.speed.step_s - 1)
+        causes = reasons(winner, other) or ("too close to tell apart",)
+        lines.append(
+            wrap(
+                f"{gain:.0f} % faster than {layout_words(other.workload)}: {', '.join(causes)}",
+                terminal.width,
+                "  ",
+            )
+        )
+    if found.smaller is not None:
+        lines.append(
+            f"fits on {found.smaller.gpus} GPU{'s' if found.smaller.gpus > 1 else ''} too: "
+            f"{layout_words(found.smaller.workload)}, {found.smaller.speed.step_s:.2f} s a step"
+        )
+    lines += [f"note: {note}" for note in winner.notes]
+    return lines
+
+
+def _keys(workload: Workload) -> list[str]:
+    return [line.partition(":")[0] for line in train_lines(workload)]
+
+
+def _runs_here(workload: Workload) -> bool:
+    """Return whether this build's trainer takes every line that asks for the layout."""
+    return not refused_here(_keys(workload))
+
+
+def _cannot(found: Advice, winner: Estimate) -> list[str]:
+    """Return what this build's trainer does not take of the winner, and what it does instead."""
+    lines = [
+        f"note: this build's trainer refuses {key}: {why}"
+        for key, why in refused_here(_keys(winner.workload)).items()
+    ]
+    if not lines:
+        return []
+    best = found.runnable
+    if best is None:
+        return [*lines, "none of the fitting layouts runs with this build's trainer"]
+    lines += [
+        "",
+        f"fastest with this build's trainer, {best.speed.step_s:.2f} s a step: "
+        f"{layout_words(best.workload)}",
+        "train:",
+    ]
+    return lines + [f"  {line}" for line in train_lines(best.workload)]
+
+
+command = advise

@@ -1,0 +1,214 @@
+"""Which layout to train a model with on given GPUs: the fastest of those that surely fit.
+
+Every valid layout is estimated; those whose p90 does not fit are dropped; the rest are ranked by
+predicted time a step at the same global batch.  The winner is explained against the runner-up
+by what each spends its step on.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from reconciler.estimating.constants import Constants
+from reconciler.estimating.estimate import Estimate, estimate
+from reconciler.estimating.hardware import Gpu
+from reconciler.estimating.layouts import Limits, layouts
+from reconciler.estimating.margins import Verdict
+from reconciler.estimating.workload import Checkpointing, Engine, Sharding, Workload
+
+BEST = 5
+"""Options that are kept to be shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """Options, the fastest first; empty where nothing fits."""
+
+    options: tuple[Estimate, ...]
+    looked_at: int
+    fitting: int
+    closest: Estimate | None
+    """Where nothing fits: the option that needs least memory."""
+    smaller: Estimate | None
+    """The fastest option on the fewest GPUs that fit, where that is fewer than asked for."""
+    runnable: Estimate | None
+    """The fastest fitting option that ``can_run`` accepts."""
+
+    @property
+    def winner(self) -> Estimate | None:
+        """Return the fastest option that surely fits."""
+        return self.options[0] if self.options else None
+
+    @property
+    def runner_up(self) -> Estimate | None:
+        """Return the next one that shares the GPUs in another way."""
+        first = self.winner
+        if first is None:
+            return None
+        return next((one for one in self.options[1:] if _kind(one) != _kind(first)), None)
+
+
+def advise(
+    workload: Workload,
+    gpu: Gpu,
+    limits: Limits,
+    constants: Constants,
+    can_run: Callable[[Workload], bool] = lambda _: True,
+) -> Advice:
+    """Return the ranked layouts for ``workload``, whose own layout does not matter.
+
+    ``can_run`` says which of them the trainer at hand takes; the ranking shows all.
+    """
+    found = _estimates(workload, gpu, limits, constants)
+    fitting = [one for one in found if one.fit.verdict is Verdict.FITS]
+    ranked = sorted(fitting, key=_rank)
+    best = _varied(ranked)
+    smaller = None
+    if fitting:
+        smaller = _fewer(workload, gpu, limits, constants)
+    return Advice(
+        options=tuple(best),
+        looked_at=len(found),
+        fitting=len(fitting),
+        closest=None if fitting or not found else min(found, key=lambda one: one.p50_gib),
+        smaller=smaller,
+        runnable=next((one for one in ranked if can_run(one.workload)), None),
+    )
+
+
+def _estimates(
+    workload: Workload, gpu: Gpu, limits: Limits, constants: Constants
+) -> list[Estimate]:
+    return [estimate(one, gpu, constants) for one in layouts(workload, gpu, limits)]
+
+
+def _rank(one: Estimate) -> tuple[float, float, int, str]:
+    """Return what to sort by: time a sample, memory, then the plainer layout."""
+    layout = one.workload.layout
+    ways = layout.tensor * layout.pipeline * layout.context * layout.expert
+    seconds = one.speed.step_s / one.workload.global_batch
+    return round(seconds, 6), round(one.p50_gib, 3), ways, layout_words(one.workload)
+
+
+def _kind(one: Estimate) -> tuple[object, ...]:
+    layout = one.workload.layout
+    return (
+        one.workload.engine,
+        layout.sharding,
+        layout.tensor,
+        layout.pipeline,
+        layout.context,
+        layout.expert,
+    )
+
+
+def _varied(ranked: Sequence[Estimate]) -> list[Estimate]:
+    """Return the best of each way to share the GPUs, so that the list is no list of batches."""
+    kept: dict[tuple[object, ...], Estimate] = {}
+    for one in ranked:
+        kept.setdefault(_kind(one), one)
+    return list(kept.values())[:BEST]
+
+
+def _fewer(workload: Workload, gpu: Gpu, limits: Limits, constants: Constants) -> Estimate | None:
+    """Return the fastest fitting option on the fewest GPUs, or None where that is the asked."""
+    for gpus in (size for size in range(1, limits.gpus) if limits.gpus % size == 0):
+        less = Limits(gpus=gpus, global_batch=limits.global_batch, engines=limits.engines)
+        found = _estimates(workload, gpu, less, constants)
+        fits = [one for one in found if one.fit.verdict is Verdict.FITS]
+        if fits:
+            return min(fits, key=_rank)
+    return None
+
+
+SHARDING_WORDS = {
+    Sharding.NONE: "DDP",
+    Sharding.ZERO1: "ZeRO-1",
+    Sharding.ZERO2: "ZeRO-2",
+    Sharding.ZERO3: "ZeRO-3",
+    Sharding.FSDP: "FSDP2",
+    Sharding.DISTRIBUTED_OPTIMIZER: "Megatron",
+}
+
+
+def layout_words(workload: Workload) -> str:
+    """Return a layout in a few words: ``Megatron TP4 PP2 DP1, micro-batch 2, checkpointing``."""
+    layout = workload.layout
+    parts = [SHARDING_WORDS[layout.sharding] if layout.gpus > 1 else "one GPU"]
+    for name, size in (
+        ("TP", layout.tensor),
+        ("PP", layout.pipeline),
+        ("VPP", layout.virtual),
+        ("CP", layout.context),
+        ("EP", layout.expert),
+    ):
+        if size > 1:
+            parts.append(f"{name}{size}")
+    if layout.data > 1:
+        parts.append(f"DP{layout.data}")
+    text = " ".join(parts) + f", micro-batch {workload.micro_batch}"
+    if workload.accumulation > 1:
+        text += f" x {workload.accumulation}"
+    full = workload.checkpointing is Checkpointing.FULL
+    return text + (", checkpointing" if full else ", no checkpointing")
+
+
+def reasons(winner: Estimate, other: Estimate) -> tuple[str, ...]:
+    """Return why ``winner`` is faster than ``other``, largest difference first."""
+    a, b = winner.speed, other.speed
+    gaps = (
+        (b.compute_s - a.compute_s, "computing", _recomputes(winner, other)),
+        (b.exposed_s - a.exposed_s, "waiting for other GPUs", ""),
+        (b.bubble_s - a.bubble_s, "idle in the pipeline", ""),
+        (b.update_s - a.update_s, "updating weights", ""),
+    )
+    lines = []
+    for gap, words, why in sorted(gaps, key=lambda item: -abs(item[0])):
+        if abs(gap) < 0.005 * b.step_s:
+            continue
+        more = "less" if gap > 0 else "more"
+        lines.append(f"{abs(gap):.2f} s {more} {words}{why}")
+    if winner.p50_gib < 0.9 * other.p50_gib:
+        lines.append(f"{other.p50_gib - winner.p50_gib:.1f} GiB a GPU less memory")
+    return tuple(lines)
+
+
+def _recomputes(winner: Estimate, other: Estimate) -> str:
+    mine, theirs = winner.workload.checkpointing, other.workload.checkpointing
+    if mine is not theirs and mine is Checkpointing.NONE:
+        return " (nothing is computed twice)"
+    return ""
+
+
+def train_lines(workload: Workload) -> tuple[str, ...]:
+    """Return the ``train:`` lines that ask for this layout, in ms-swift 4's names."""
+    layout = workload.layout
+    lines = [
+        f"per_device_train_batch_size: {workload.micro_batch}",
+        f"gradient_accumulation_steps: {workload.accumulation}",
+        f"max_length: {workload.seq_len}",
+        f"tuner_type: {'lora' if workload.is_adapter else 'full'}",
+    ]
+    if workload.is_adapter:
+        lines.append(f"lora_rank: {workload.lora_rank}")
+    if workload.engine is Engine.MEGATRON:
+        for key, size in (
+            ("tensor_model_parallel_size", layout.tensor),
+            ("pipeline_model_parallel_size", layout.pipeline),
+            ("virtual_pipeline_model_parallel_size", layout.virtual),
+            ("context_parallel_size", layout.context),
+            ("expert_model_parallel_size", layout.expert),
+        ):
+            if size > 1:
+                lines.append(f"{key}: {size}")
+        full = workload.checkpointing is Checkpointing.FULL
+        lines.append(f"recompute_granularity: {'full' if full else 'none'}")
+        return tuple(lines)
+    full = workload.checkpointing is Checkpointing.FULL
+    lines.append(f"gradient_checkpointing: {'true' if full else 'false'}")
+    if layout.context > 1:
+        lines.append(f"sequence_parallel_size: {layout.context}")
+    if layout.sharding is Sharding.FSDP:
+        lines.append("fsdp: fsdp2")
+    elif layout.sharding is not Sharding.NONE:
+        lines.append(f"deepspeed: {layout.sharding.value}")
+    return tuple(lines)
