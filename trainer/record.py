@@ -46,6 +46,7 @@ class Record:
         self.progress = Progress()
         self.sample_gpus: Callable[[], list[dict[str, Any]]] = list
         self._on_stop_file = on_stop_file
+        self._leader = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="heartbeat", daemon=True)
 
@@ -153,6 +154,9 @@ class Record:
         while not self._ended.wait(LOOK_EVERY_S):
             now = time.monotonic()
             self._look_for_stop()
+            if self._leader not in (None, os.getppid()):
+                # the agent was killed: nobody could stop this rank, nor knows that it runs
+                os._exit(1)
             if now - beaten_at >= HEARTBEAT_EVERY_S:
                 self.progress.gpus = self.sample_gpus()
                 self.beat()

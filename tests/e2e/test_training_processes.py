@@ -107,23 +107,44 @@ def test_two_ranks_stop_together_and_go_on_as_two_or_as_one(
     assert sorted(losses(as_one)) == list(range(stopped_at + 1, 61))
 
 
-def test_two_ranks_without_dropout_are_one_process_with_two_passes(
+def test_without_dropout_the_number_of_processes_changes_nothing(
     tmp_path: Path, launched: list[subprocess.Popen[bytes]]
 ) -> None:
-    settings = TOGETHER | {"lora_dropout": 0.0, "max_steps": 20, "every": 10}
-    two = a_run(tmp_path / "two", **settings)
-    launched.append(start(LAUNCHER, two))
-    assert launched[-1].wait(timeout=180) == 0
+    settings = TOGETHER | {"lora_dropout": 0.0, "max_steps": 20, "every": 5, "keep": 9}
     alone = settings | {"world_size": 1, "accumulation": 2}
-    one = a_run(tmp_path / "one", **alone)
-    assert train_here(one) == 0
-    (tmp_path / "two" / "checkpoints" / "step-000020").rename(tmp_path / "newest")
-    resumed = a_run(tmp_path / "two", number=2, resumes=True, **alone)
-    assert train_here(resumed) == 0
+    straight = a_run(tmp_path, **alone)
+    assert train_here(straight) == 0
+    for step in (15, 20):
+        (tmp_path / "checkpoints" / f"step-{step:06d}").rename(tmp_path / f"straight-{step}")
 
-    assert losses(two) == pytest.approx(losses(one), abs=1e-6)
-    later = {step: loss for step, loss in losses(two).items() if step > 10}
-    assert losses(resumed) == pytest.approx(later, abs=1e-6)
+    grown = a_run(tmp_path, number=2, resumes=True, **settings)
+    launched.append(start(LAUNCHER, grown))
+    assert launched[-1].wait(timeout=180) == 0
+    (tmp_path / "checkpoints" / "step-000020").rename(tmp_path / "grown-20")
+    shrunk = a_run(tmp_path, number=3, resumes=True, **alone)
+    assert train_here(shrunk) == 0
+
+    unbroken = losses(straight)
+    later = {step: unbroken[step] for step in range(11, 21)}
+    assert losses(grown) == pytest.approx(later, abs=1e-6)
+    last = {step: unbroken[step] for step in range(16, 21)}
+    assert losses(shrunk) == pytest.approx(last, abs=1e-6)
+
+
+def test_ranks_do_not_outlive_a_launcher_that_is_killed(
+    tmp_path: Path, launched: list[subprocess.Popen[bytes]]
+) -> None:
+    run_dir = a_run(tmp_path, **TOGETHER | {"max_steps": 100_000})
+    launched.append(start(LAUNCHER, run_dir))
+    wait_for_steps(launched[-1], run_dir, 1)
+    left = ranks(launched[-1])
+    assert sorted(left) == [0, 1]
+
+    launched[-1].kill()
+    launched[-1].wait()
+
+    _, alive = psutil.wait_procs(left.values(), timeout=30)
+    assert alive == []
 
 
 def test_a_signal_to_the_launcher_reaches_every_rank_and_its_exit_code_is_honest(
