@@ -16,7 +16,7 @@ BANNED = {
 EXCEPTIONS = {
     "docs/words.md": ".*",
     "tests/architecture/test_words.py": ".*",
-    "reconciler/domain/team.py": r"\btenants?\b",
+    "reconciler/domain/team.py": r"(?i)\btenants?\b",
     "reconciler/domain/job.py": r"WorkloadFacts",
 }
 SUFFIXES = {".py", ".md", ".yaml", ".yml"}
