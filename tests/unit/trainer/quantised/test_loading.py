@@ -78,7 +78,7 @@ def test_an_adapter_on_gptq_weights_learns_is_saved_and_comes_back(
     config = teach(LoraConfig(r=4, target_modules=gptq.inner_linear_names(base)))
     model = get_peft_model(base, config)
     tokens = torch.arange(40).view(2, 20)
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=3e-2)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
     losses = []
     for _ in range(12):
         loss = model(input_ids=tokens, labels=tokens).loss
@@ -92,7 +92,7 @@ def test_an_adapter_on_gptq_weights_learns_is_saved_and_comes_back(
         _load(folder, quant_method="gptq"), tmp_path / "adapter", trains=False
     )
 
-    assert losses[-1] < 0.8 * losses[0]
+    assert losses[-1] < 0.9 * losses[0]
     assert len(trainable_types(model)) == 2 * 2 * 7
     torch.testing.assert_close(_logits(again.eval()), _logits(model.eval()))
     with pytest.raises(ValueError, match="Cannot merge"):
