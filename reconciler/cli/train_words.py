@@ -69,7 +69,7 @@ def _value(key: str, text: str, schema: dict[str, Any]) -> Any:
         except ValueError:
             continue
     if schema.get("type") in ("integer", "number", "boolean"):
-        raise UsageError(f"{key} must be a {schema['type']}, got {text!r}")
+        raise UsageError(f"{key} must be of type {schema['type']}, got {text!r}")
     return text
 
 

@@ -60,7 +60,7 @@ def advise(
     """
     found = _estimates(workload, gpu, limits, constants)
     fitting = [one for one in found if one.fit.verdict is Verdict.FITS]
-    ranked = sorted(fitting, key=_rank)
+    ranked = plainest_first(sorted(fitting, key=_rank))
     best = _varied(ranked)
     smaller = None
     if fitting:
@@ -83,10 +83,32 @@ def _estimates(
 
 def _rank(one: Estimate) -> tuple[float, float, int, str]:
     """Return what to sort by: time a sample, memory, then the plainer layout."""
-    layout = one.workload.layout
-    ways = layout.tensor * layout.pipeline * layout.context * layout.expert
+    ways = _ways(one.workload)
     seconds = one.speed.step_s / one.workload.global_batch
     return round(seconds, 6), round(one.p50_gib, 3), ways, layout_words(one.workload)
+
+
+SAME = 1.02
+"""Predicted times closer than this are no difference."""
+
+
+def plainest_first(ranked: list[Estimate]) -> list[Estimate]:
+    """Return ``ranked`` with the plainest of those as fast as the first in front."""
+    if not ranked:
+        return ranked
+    bound = SAME * ranked[0].speed.step_s
+    plain = min(
+        (one for one in ranked if one.speed.step_s <= bound),
+        key=lambda one: (_ways(one.workload), _rank(one)),
+    )
+    return [plain, *(one for one in ranked if one is not plain)]
+
+
+def _ways(workload: Workload) -> int:
+    """Return in how many ways beyond replicas a layout splits the model."""
+    layout = workload.layout
+    sizes = (layout.tensor, layout.pipeline, layout.virtual, layout.context, layout.expert)
+    return sum(size > 1 for size in sizes) + (layout.sharding is not Sharding.NONE)
 
 
 def _kind(one: Estimate) -> tuple[object, ...]:

@@ -63,6 +63,7 @@ def model_from_config(config: Config, name: str) -> Model:
         sinks=kind == "gpt_oss",
         qk_norm=kind in QK_NORM,
         norms_per_layer=_norms(kind),
+        final_norm=2.0 if kind in WITH_BIAS else 1.0,
         positions=_positions(text, kind),
         experts=_experts(text, kind),
         latent=_latent(text),
@@ -84,10 +85,14 @@ def _kv_heads(config: Config, kind: str, heads: int) -> int:
     return int(config.get("num_key_value_heads") or config.get("num_kv_heads") or heads)
 
 
+WITH_BIAS = frozenset({"gpt2", "gpt_neox", "opt", "bloom", "falcon", "phi"})
+"""Families whose norms have a bias; phi has one norm a layer, the others two."""
+
+
 def _norms(kind: str) -> float:
     if kind in ("gemma2", "gemma3_text"):
         return 4.0
-    return 4.0 if kind in ("gpt2", "gpt_neox", "opt", "bloom", "falcon") else 2.0
+    return 4.0 if kind in WITH_BIAS and kind != "phi" else 2.0
 
 
 def _positions(config: Config, kind: str) -> int:
@@ -118,7 +123,7 @@ def _experts(config: Config, kind: str) -> Experts | None:
         intermediate=int(width),
         shared=shared or int(kind in ("llama4", "llama4_text")),
         dense_layers=int(config.get("first_k_dense_replace") or 0),
-        router_bias=kind in ("deepseek_v3", "glm4_moe", "gpt_oss"),
+        router_bias=kind == "gpt_oss",
         biases=kind == "gpt_oss",
         shared_gate=kind in ("qwen2_moe", "qwen3_next"),
     )

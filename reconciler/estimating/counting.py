@@ -99,7 +99,7 @@ def total(model: Model) -> int:
     """Return all parameters, the vision tower included."""
     full = model.layers - (model.linear.layers if model.linear else 0)
     blocks = full * attention(model) + (model.layers - full) * linear_attention(model)
-    norms = round((model.layers * model.norms_per_layer + model.norms_per_layer / 2) * model.hidden)
+    norms = round((model.layers * model.norms_per_layer + model.final_norm) * model.hidden)
     tower = model.vision.parameters if model.vision else 0
     return embedding(model) + head(model) + blocks + norms + _mlps(model) + routed(model) + tower
 
@@ -196,6 +196,17 @@ def trained_linears(model: Model, targets: Iterable[str]) -> tuple[Linear, ...]:
             raise ValueError(f"no matrix named {target!r}; this model has: {', '.join(known)}")
         chosen.extend(linear for linear in found if linear not in chosen)
     return tuple(chosen)
+
+
+def kv_cache_bytes(model: Model, *, element: int = 2) -> int:
+    """Return the bytes a token takes in an inference engine's cache: K and V of every layer.
+
+    Latent attention keeps one compressed vector and the rotary key (2405.04434, section 2.1).
+    """
+    full = model.layers - (model.linear.layers if model.linear else 0)
+    if model.latent is not None:
+        return full * (model.latent.kv_rank + model.latent.rope_dim) * element
+    return 2 * full * model.kv_width * element
 
 
 FUSED = frozenset({"c_attn", "qkv_proj", "qkv", "Wqkv", "query_key_value", "W_pack", "attn.c_attn"})

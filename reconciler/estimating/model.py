@@ -91,6 +91,8 @@ class Model:
     """Queries and keys are normalised per head, with learned weights (Qwen3)."""
     norms_per_layer: float = 2.0
     """Learned norm vectors of a layer in units of ``hidden``; a norm with a bias counts twice."""
+    final_norm: float = 1.0
+    """The same for the norm before the head."""
     widens_logits: bool = True
     """Whether the model's code computes the loss in 32 bit; Qwen-1's own code leaves it to
     autocast, which DeepSpeed does not use."""

@@ -109,9 +109,9 @@ def model_of(row: Row, catalogue: Mapping[str, Model]) -> Model:
 
 
 def _workload(row: Row, model: Model) -> Workload:
-    tuner = row.get("tuner", "full")
-    adapter = "lora" in tuner
-    optimizer, galore_rank = _optimizer(row.get("optimizer", "adamw"))
+    tuner = row.get("tuner") or "full"
+    adapter = not tuner.startswith(WHOLE)
+    optimizer, galore_rank = _optimizer(f"{row.get('optimizer', 'adamw')} {tuner}")
     precision, wide = _precision(row.get("precision", "bf16"))
     framework = _framework(row)
     layout = _layout(row, framework.engine)
@@ -121,12 +121,12 @@ def _workload(row: Row, model: Model) -> Workload:
         seq_len=_number(row, "seq_len"),
         micro_batch=_number(row, "micro_batch", 1),
         accumulation=_number(row, "grad_accum", 1),
-        task=Task(row.get("task") or "sft"),
+        task=_task(row.get("task") or "sft"),
         layout=layout,
         precision=precision,
         master=wide or (row.get("master_fp32") == "yes"),
         lora_rank=_number(row, "lora_rank", 8) if adapter else 0,
-        lora_targets=_targets(row.get("lora_targets", "")),
+        lora_targets=_targets(row.get("lora_targets", ""), model),
         dora="dora" in tuner,
         trains_embedding="embed" in tuner,
         quantisation=_quantisation(row.get("quant", "none")),
@@ -147,6 +147,18 @@ def _workload(row: Row, model: Model) -> Workload:
     )
 
 
+WHOLE = ("full", "lisa", "galore", "q-galore")
+"""Tuners that train the weights themselves; any other one is an adapter."""
+
+
+def _task(text: str) -> Task:
+    """Return the task; preference losses of other names are DPO's kind."""
+    if text in ("kto", "orpo", "simpo", "cpo", "rlhf"):
+        return Task.DPO
+    known = {task.value: task for task in Task} | {"rm": Task.REWARD, "ppo": Task.GRPO}
+    return known.get(text, Task.SFT)
+
+
 def _number(row: Row, column: str, default: int | None = None) -> int:
     text = (row.get(column) or "").strip()
     if not text:
@@ -159,7 +171,9 @@ def _number(row: Row, column: str, default: int | None = None) -> int:
 def _layout(row: Row, engine: Engine) -> Layout:
     kind = row.get("zero_fsdp", "none")
     group = re.search(r"\((\d+)\)", kind)
-    pipeline, data = _number(row, "pp", 1), _number(row, "dp", 1)
+    pipeline = _number(row, "pp", 1)
+    inner = _number(row, "tp", 1) * _number(row, "cp", 1) * pipeline
+    data = _number(row, "dp", max(_number(row, "n_gpus", 1) // inner, 1))
     return Layout(
         data=data,
         sharding=SHARDINGS.get(re.sub(r"\(.*\)", "", kind), Sharding.NONE),
@@ -325,6 +339,11 @@ def _offload(text: str) -> Offload:
     return Offload.NONE
 
 
-def _targets(text: str) -> tuple[str, ...]:
+def _targets(text: str, model: Model) -> tuple[str, ...]:
+    """Return the matrices with an adapter; names this model does not have mean all of them."""
     names = tuple(part.strip() for part in text.split(",") if part.strip())
-    return tuple("all-linear" if name == "all" else name for name in names) or ("all-linear",)
+    targets = tuple("all-linear" if name == "all" else name for name in names)
+    try:
+        return targets if counting.trained_linears(model, targets) else ("all-linear",)
+    except ValueError:
+        return ("all-linear",)

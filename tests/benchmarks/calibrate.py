@@ -159,7 +159,7 @@ def calibrate(rows: Sequence[Mapping[str, str]]) -> tuple[Constants, list[Case],
     """Return fitted constants, all cases under them, and all cases predicted from outside."""
     cases = cases_of(rows, Constants())
     held = fit_memory(cases)
-    counts = Counter(one.gpu.name for one in cases)
+    counts = Counter(one.gpu.name for one in cases if one.gpu.name.casefold() in shipped_gpus())
     constants = Constants(
         memory=held,
         speed=fit_speed(cases, held),

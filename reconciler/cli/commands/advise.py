@@ -11,7 +11,7 @@ from reconciler.cli.output import emit, output_option
 from reconciler.cli.terminal import Terminal, find_terminal, wrap
 from reconciler.cli.train_words import refused_here, train_of
 from reconciler.errors import NotFoundError, UsageError
-from reconciler.estimating.advise import Advice, layout_words, reasons, train_lines
+from reconciler.estimating.advise import SAME, Advice, layout_words, reasons, train_lines
 from reconciler.estimating.advise import advise as find_layouts
 from reconciler.estimating.estimate import Estimate
 from reconciler.estimating.layouts import Limits
@@ -142,14 +142,12 @@ def _why(found: Advice, winner: Estimate, terminal: Terminal) -> list[str]:
     lines = [f"first: {layout_words(winner.workload)}"]
     other = found.runner_up
     if other is not None:
-        gain = 100 * (other.speed.step_s / winner.speed.step_s - 1)
-        causes = reasons(winner, other) or ("too close to tell apart",)
+        ratio = other.speed.step_s / winner.speed.step_s
+        causes = ", ".join(reasons(winner, other)) or "too close to tell apart"
+        words = f"{100 * (ratio - 1):.0f} % faster than" if ratio > SAME else "as fast as"
+        words = "as fast as, and plainer than," if ratio < 1 else words
         lines.append(
-            wrap(
-                f"{gain:.0f} % faster than {layout_words(other.workload)}: {', '.join(causes)}",
-                terminal.width,
-                "  ",
-            )
+            wrap(f"{words} {layout_words(other.workload)}: {causes}", terminal.width, "  ")
         )
     if found.smaller is not None:
         lines.append(

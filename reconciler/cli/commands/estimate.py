@@ -69,7 +69,7 @@ def estimate(
 
         score_table(table, out, output)
         return
-    if (model is None) == (not words or "=" in words[0]):
+    if model is None and (not words or "=" in words[0]):
         raise UsageError("say what runs: FILE, or --model NAME, or --csv TABLE")
     found = (
         _of_model(model, words, gpus, types) if model else _of_file(words, gpus, types, repo, at)
