@@ -19,16 +19,18 @@ TOKENS = 80
 
 def load(weights: str) -> tuple[Any, Any]:
     """Return model and tokenizer of a folder with an adapter, a model folder or a model name."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
+
+    from trainer.quantised.loading import load_as_held
 
     location = resolve(weights) if not (Path(weights) / ADAPTER).is_file() else weights
     tokenizer = AutoTokenizer.from_pretrained(location, trust_remote_code=False)
     if (Path(location) / ADAPTER).is_file():
-        from peft import AutoPeftModelForCausalLM
+        from trainer.quantised.adapters import base_of, with_saved_adapter
 
-        model = AutoPeftModelForCausalLM.from_pretrained(location)
+        model = with_saved_adapter(load_as_held(base_of(location)), location, trains=False)
     else:
-        model = AutoModelForCausalLM.from_pretrained(location, trust_remote_code=False)
+        model = load_as_held(location)
     return model.eval(), tokenizer
 
 

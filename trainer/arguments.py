@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from trainer.config import Request
-from trainer.galore import TARGETS
+from trainer.optimizers.table import OPTIMIZERS, name_of
 
 
 def shared_arguments(request: Request, *, total_steps: int, evaluates: bool) -> dict[str, Any]:
@@ -28,7 +28,8 @@ def shared_arguments(request: Request, *, total_steps: int, evaluates: bool) -> 
         "adam_beta2": train["adam_beta2"],
         "adam_epsilon": train["adam_epsilon"],
         "max_grad_norm": train["max_grad_norm"],
-        **_optimizer(train),
+        # where this trainer makes the optimizer, the loop asks trainer.optimizers for it
+        "optim": OPTIMIZERS[name_of(train)].library_name or "adamw_torch",
         "gradient_checkpointing": checkpoints_gradients(request),
         "gradient_checkpointing_kwargs": {"use_reentrant": False},
         "dataloader_num_workers": train["dataloader_num_workers"],
@@ -58,18 +59,3 @@ def checkpoints_gradients(request: Request) -> bool:
     """Return whether activations are recomputed: as asked, else on GPUs."""
     asked = request.train["gradient_checkpointing"]
     return not request.on_cpu if asked is None else bool(asked)
-
-
-def _optimizer(train: Any) -> dict[str, Any]:
-    if not train["use_galore"]:
-        return {"optim": train["optim"]}
-    options = (
-        f"rank={train['galore_rank']}, update_proj_gap={train['galore_update_proj_gap']}, "
-        f"scale={train['galore_scale']}"
-    )
-    names = {"adamw_torch": "galore_adamw", "adafactor": "galore_adafactor"}
-    return {
-        "optim": names[train["optim"]],
-        "optim_target_modules": list(TARGETS),
-        "optim_args": options,
-    }

@@ -7,39 +7,16 @@ text.  Loads nothing but the standard library.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
-KeyType = Literal["string", "integer", "number", "boolean", "strings"]
-"""``strings``: one text or a list of texts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
-    """One ``train:`` key."""
-
-    type: KeyType
-    text: str
-    """What it means, for people; becomes the description in editors."""
-    default: Any = None
-    """Used where the key is absent; None: absent means something of its own, told in ``text``."""
-    required: bool = False
-    choices: tuple[str, ...] = ()
-    minimum: float | None = None
-    above: float | None = None
-    """Exclusive lower bound."""
-    maximum: float | None = None
-    below: float | None = None
-    """Exclusive upper bound."""
-    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    """Read only where these other keys have one of these values; elsewhere it is refused."""
-
+from trainer.key import Key as Key  # declared there, so that parts can declare keys of their own
+from trainer.optimizers.keys import OPTIMIZER_KEYS
+from trainer.quantised.keys import QUANTISED_KEYS
 
 DPO = {"task": ("dpo",)}
 SFT = {"task": ("sft",)}
 LORA = {"tuner_type": ("lora",)}
-GALORE = {"use_galore": (True,)}
 
 KEYS: Mapping[str, Key] = MappingProxyType(
     {
@@ -189,6 +166,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             only=LORA,
             text="Split weights into direction and magnitude (DoRA).",
         ),
+        **QUANTISED_KEYS,
         # batch and length of the training
         "per_device_train_batch_size": Key(
             type="integer", default=1, minimum=1, text="Samples per forward pass of one device."
@@ -226,12 +204,6 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             below=1,
             text="Share of all steps in which the learning rate rises from 0.",
         ),
-        "optim": Key(
-            type="string",
-            default="adamw_torch",
-            choices=("adamw_torch", "adafactor"),
-            text="Optimizer.",
-        ),
         "weight_decay": Key(type="number", default=0.1, minimum=0, text="Decoupled weight decay."),
         "adam_beta1": Key(
             type="number", default=0.9, minimum=0, below=1, text="Decay of the first moment."
@@ -246,25 +218,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             above=0,
             text="Gradients are scaled down to this norm; the norm before that is reported.",
         ),
-        "use_galore": Key(
-            type="boolean",
-            default=False,
-            only={"tuner_type": ("full",)},
-            text="Keep optimizer states of attention and MLP matrices in a low-rank projection.",
-        ),
-        "galore_rank": Key(
-            type="integer", default=128, minimum=1, only=GALORE, text="Rank of the projection."
-        ),
-        "galore_update_proj_gap": Key(
-            type="integer",
-            default=50,
-            minimum=1,
-            only=GALORE,
-            text="Steps between two computations of the projection.",
-        ),
-        "galore_scale": Key(
-            type="number", default=1.0, above=0, only=GALORE, text="Scale of the projected update."
-        ),
+        **OPTIMIZER_KEYS,
         # preference
         "beta": Key(
             type="number",

@@ -17,6 +17,8 @@ from transformers import Trainer, set_seed
 from trainer import processes
 from trainer.callbacks.checkpoint import Saver
 from trainer.config import Request
+from trainer.optimizers import building
+from trainer.quantised.adapters import widen_adapters
 from trainer.record import Record
 from trainer.sampling import StreamSampler
 from trainer.stop import StopFlag
@@ -70,10 +72,13 @@ class Seams(Trainer):  # type: ignore[misc]
     """See the module."""
 
     run: Run
+    optimizer: Any
 
     def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
         self.run = run
         super().__init__(*args, **kwargs)
+        if run.request.train["quant_method"] is not None:
+            widen_adapters(self.model)
 
     # samples
 
@@ -110,8 +115,21 @@ class Seams(Trainer):  # type: ignore[misc]
         self.run.facts.losses.append(loss)
         return loss
 
+    def create_optimizer(self, model: Any = None) -> Any:
+        """Return this trainer's own optimizer where the job wants one, else the library's."""
+        if self.optimizer is None:
+            whole = self.model if model is None else model
+            self.optimizer = building.build(
+                whole,
+                self.run.request.train,
+                decaying=frozenset(self.get_decay_parameter_names(whole)),
+                seed=self.run.request.seed,
+            )
+        return super().create_optimizer(model)
+
     def _clip_grad_norm(self, model: Any) -> Any:
-        norm = super()._clip_grad_norm(model)
+        norm = building.norm_in_backward(self.optimizer)
+        norm = super()._clip_grad_norm(model) if norm is None else norm
         if not bool(torch.isfinite(torch.as_tensor(norm))):
             # the weights must survive one bad batch: without gradients the optimizer does nothing
             self.run.facts.gradient_is_finite = False

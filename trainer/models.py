@@ -23,6 +23,7 @@ from typing import Any
 
 from trainer.config import RequestError
 from trainer.files import sync_tree
+from trainer.quantised.loading import loading_arguments
 
 
 def cache_root() -> Path:
@@ -147,6 +148,7 @@ def load_model(location: str, *, train: Mapping[str, Any]) -> Any:
         dtype=getattr(torch, wanted),
         attn_implementation=train["attn_impl"],
         trust_remote_code=False,
+        **loading_arguments(location, config, train, weights_type=wanted),
     )
     model.config.use_cache = False
     return model

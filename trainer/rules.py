@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.keys import KEYS, default_of
+from trainer.optimizers.table import REFUSALS as OPTIMIZER_REFUSALS
+from trainer.quantised.table import REFUSALS as QUANTISED_REFUSALS
 
 FORM = "headway.rules/v1"
 
@@ -61,8 +63,8 @@ def _only_rules() -> Iterator[Rule]:
     """A key that the chosen task, tuner or optimizer does not read is refused, not ignored."""
     for name, key in KEYS.items():
         for other, values in key.only.items():
-            if (name, other) == ("use_galore", "tuner_type"):
-                continue  # GALORE_WITH_LORA says it better, and lets `use_galore: false` pass
+            if other == "tuner_type" and name in ("use_galore", "quant_method"):
+                continue  # rules of their own say it better, and let `use_galore: false` pass
             words = " or ".join(_words(value) for value in values)
             yield Rule(
                 id=f"{name}_needs_{other}",
@@ -124,6 +126,7 @@ RULES: tuple[Rule, ...] = (
         reason="DoRA trains the magnitude of frozen layers; their bias stays frozen",
         nearest="lora_bias: none",
     ),
+    *(Rule(**row) for row in (*OPTIMIZER_REFUSALS, *QUANTISED_REFUSALS)),
     *_only_rules(),
 )
 
@@ -193,6 +196,17 @@ RENAMED: Mapping[str, str] = {
     "warmup_steps": "warmup_ratio",
     "lr_scheduler": "lr_scheduler_type",
     "optimizer": "optim",
+    "galore_layerwise": "galore_optim_per_parameter",
+    "use_q_galore": "galore_quantization",
+    "galore_update_interval": "galore_update_proj_gap",
+    "galore_target": "galore_target_modules",
+    "galore_proj_gap": "galore_update_proj_gap",
+    "load_in_4bit": "quant_method",
+    "quantization_method": "quant_method",
+    "quantization_bit": "quant_bits",
+    "quantization_bits": "quant_bits",
+    "bnb_4bit_double_quant": "bnb_4bit_use_double_quant",
+    "double_quantization": "bnb_4bit_use_double_quant",
     "pref_beta": "beta",
     "rl_beta": "beta",
     "pref_loss": "loss_type",
@@ -206,13 +220,9 @@ RENAMED: Mapping[str, str] = {
 
 _ONE_DEVICE = "every device holds a whole copy of the model; take a larger GPU or a smaller model"
 ABSENT: Mapping[str, tuple[str, str]] = {
-    "quant_method": ("this trainer loads no quantised weights", "tuner_type: lora"),
-    "quant_bits": ("this trainer loads no quantised weights", "tuner_type: lora"),
-    "load_in_4bit": ("this trainer loads no quantised weights", "tuner_type: lora"),
+    "load_in_8bit": ("the base is kept in 4 bits", "quant_method: bnb"),
     "padding_free": ("one row of many samples needs packed rows", "packing: true"),
     "streaming": ("data are read whole, so that a resume is exact", "a smaller dataset"),
-    "galore_quantization": ("this trainer has no Q-GaLore", "use_galore: true"),
-    "galore_layerwise": ("layer-wise updates cannot accumulate", "use_galore: true"),
     "deepspeed": ("this trainer does not shard", _ONE_DEVICE),
     "fsdp": ("this trainer does not shard", _ONE_DEVICE),
     "fsdp_config": ("this trainer does not shard", _ONE_DEVICE),

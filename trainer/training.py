@@ -8,7 +8,7 @@ import shutil
 import warnings
 from typing import Any
 
-from trainer import galore, models, processes, resume
+from trainer import models, processes, resume
 from trainer.arguments import shared_arguments
 from trainer.config import Request, RequestError
 from trainer.data import Row, load_rows, split
@@ -46,11 +46,13 @@ def _prepare(request: Request, record: Record, stop: StopFlag) -> tuple[Any, Any
     """Return the run, its library trainer and its metrics, with model and data loaded."""
     from trainer.callbacks.checkpoint import Saver
     from trainer.loop import Run
+    from trainer.optimizers import building
     from trainer.recipes.table import recipe_for
     from trainer.sampling import total_steps
 
     recipe = recipe_for(request.train["task"])
     location = models.resolve(request.train["model"], base=request.data_root)
+    building.check(location, request)
     tokenizer = models.load_tokenizer(location, revision=request.train["model_revision"])
     rows, held_out = _rows(request, record)
     dataset = _dataset(recipe, rows, tokenizer, request, record)
@@ -137,14 +139,13 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
     from trainer.callbacks.agreement import AgreementCallback
     from trainer.callbacks.metrics import MetricsCallback
     from trainer.callbacks.progress import ProgressCallback
+    from trainer.optimizers import building
     from trainer.recipes.recipe import Materials
 
     request = run.request
     set_seed(request.seed)
     model, adapter = tuners.start(location, train=request.train, root=request.data_root)
-    if request.train["use_galore"]:
-        galore.check(model, request.train)
-        galore.allow_resume()
+    building.prepare_model(model, request.train)
     metrics = MetricsCallback(run)
     materials = Materials(
         model=model,

@@ -27,7 +27,7 @@ def start(location: str, *, train: Mapping[str, Any], root: Path) -> tuple[Any, 
         model = load_model(str(source), train=dict(train) | {"model_revision": None})
     else:
         return _from_adapter(load_model(location, train=train), source, train)
-    return model, adapter_config(train) if train["tuner_type"] == "lora" else None
+    return model, adapter_config(train, model) if train["tuner_type"] == "lora" else None
 
 
 def weights_folder(path: Path) -> Path:
@@ -44,16 +44,18 @@ def weights_folder(path: Path) -> Path:
     return path
 
 
-def adapter_config(train: Mapping[str, Any]) -> Any:
-    """Return peft's configuration of the adapter that ``train`` describes."""
+def adapter_config(train: Mapping[str, Any], model: Any) -> Any:
+    """Return peft's configuration of the adapter that ``train`` describes for ``model``."""
     from peft import LoraConfig
+
+    from trainer.quantised import adapters
 
     targets = train["target_modules"]
     if "all-linear" in targets:
         if len(targets) > 1:
             raise RequestError("train.target_modules: all-linear already names every linear layer")
-        targets = "all-linear"
-    return LoraConfig(
+        targets = adapters.all_linear(model)
+    config = LoraConfig(
         task_type="CAUSAL_LM",
         r=train["lora_rank"],
         lora_alpha=train["lora_alpha"],
@@ -64,13 +66,14 @@ def adapter_config(train: Mapping[str, Any]) -> Any:
         use_rslora=train["use_rslora"],
         use_dora=train["use_dora"],
     )
+    return adapters.teach(config)
 
 
 def _from_adapter(base: Any, source: Path, train: Mapping[str, Any]) -> tuple[Any, Any]:
-    from peft import PeftModel
+    from trainer.quantised.adapters import with_saved_adapter
 
     trains_adapter = train["tuner_type"] == "lora"
-    model = PeftModel.from_pretrained(base, source, is_trainable=trains_adapter)
+    model = with_saved_adapter(base, source, trains=trains_adapter)
     if not trains_adapter:
         # merging leaves the weights frozen, as they were below the adapter
         return model.merge_and_unload().requires_grad_(True), None

@@ -9,17 +9,16 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from trainer.config import RequestError
-from trainer.optimizers import grouping
+from trainer.config import Request, RequestError
+from trainer.optimizers import grouping, layerwise
 from trainer.optimizers.galore import GaLoreAdamW
 from trainer.optimizers.int8_linear import Int8Linear, to_int8
-from trainer.optimizers.layerwise import BackwardUpdates
 from trainer.optimizers.q_galore import QGaLoreAdamW
 from trainer.optimizers.table import OPTIMIZERS, name_of
 
 
-def check_available(train: Mapping[str, Any], *, world_size: int) -> None:
-    """Raise RequestError where the optimizer's package is missing or processes are too many."""
+def check_available(train: Mapping[str, Any], *, world_size: int, on_cpu: bool) -> None:
+    """Raise RequestError where the optimizer's package, device or number of processes is wrong."""
     name = name_of(train)
     row = OPTIMIZERS[name]
     if row.needs is not None and find_spec(row.needs) is None:
@@ -27,12 +26,44 @@ def check_available(train: Mapping[str, Any], *, world_size: int) -> None:
             f"train.optim: {train['optim']} needs the package {row.needs}, which is not installed "
             "here; nearest: optim: adamw_torch, or with use_galore: true an 8-bit AdamW without it"
         )
+    if row.needs_gpu and on_cpu:
+        raise RequestError(
+            f"train.optim: {train['optim']} moves states between GPU and host, and this attempt "
+            "runs on CPU slots, where the library would do without in silence; nearest: "
+            "optim: adamw_8bit"
+        )
     if row.processes is not None and world_size > row.processes:
         raise RequestError(
             f"train.galore_quantization: this attempt has {world_size} processes, but the 8-bit "
             "weights of Q-GaLore can not be averaged between them; nearest: one device, or "
             "galore_quantization: false"
         )
+
+
+def check(location: str, request: Request) -> None:
+    """Raise RequestError for what the optimizer can not do, before any weights are loaded."""
+    train = request.train
+    check_available(train, world_size=request.world_size, on_cpu=request.on_cpu)
+    layerwise.check(train, accumulation=request.accumulation, world_size=request.world_size)
+    if train["use_galore"]:
+        model = _without_weights(location, train)
+        if model is not None:
+            grouping.check(model, train)
+
+
+def _without_weights(location: str, train: Mapping[str, Any]) -> Any:
+    """Return the model's layers on the meta device; None where its kind is built otherwise."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(
+        location, revision=train["model_revision"], trust_remote_code=False
+    )
+    try:
+        with torch.device("meta"):
+            return AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    except ValueError:  # no language model; prepare_model checks the loaded one
+        return None
 
 
 def prepare_model(model: Any, train: Mapping[str, Any]) -> None:
@@ -55,8 +86,15 @@ def build(
         model, train, decaying=decaying, seed=seed
     )
     if train["galore_optim_per_parameter"]:
-        BackwardUpdates(made)
+        layerwise.BackwardUpdates(made)
     return made
+
+
+def norm_in_backward(optimizer: Any) -> float | None:
+    """Return the norm of this step's gradients where the backward pass has used them up."""
+    inner = getattr(optimizer, "optimizer", optimizer)  # accelerate wraps it
+    updates = getattr(inner, "in_backward", None)
+    return None if updates is None else float(updates.take_norm())
 
 
 def galore(

@@ -140,12 +140,13 @@ class Int8Linear(nn.Linear):  # type: ignore[misc]
         destination[f"{prefix}weight"] = self.values
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        weight = state_dict.pop(f"{prefix}weight", None)
+        weight = state_dict.get(f"{prefix}weight")
         if weight is not None:
             codes, scales = encode(weight)
             self.codes.copy_(codes)
             self.scales.copy_(scales)
-            state_dict[f"{prefix}weight"] = self.weight.data
+            # torch's own part then finds the parameter as it is, and has nothing to write
+            state_dict = {**state_dict, f"{prefix}weight": self.weight}
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Int8Linear":

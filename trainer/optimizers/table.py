@@ -30,6 +30,7 @@ class OptimizerRow:
     """``module:function`` of this trainer."""
     needs: str | None = None
     """A package that must be importable."""
+    needs_gpu: bool = False
     processes: int | None = None
     """The most processes it works in; None: any number."""
     text: str
@@ -59,6 +60,7 @@ OPTIMIZERS: Mapping[str, OptimizerRow] = MappingProxyType(
             optim=("paged_adamw_8bit",),
             library_name="paged_adamw_8bit",
             needs="bitsandbytes",
+            needs_gpu=True,
             text="the same, moments in memory that moves to the host when the GPU's is short",
         ),
         "galore": OptimizerRow(

@@ -28,6 +28,28 @@ def with_saved_adapter(base: Any, folder: str | Path, *, trains: bool) -> Any:
     return PeftModel.from_pretrained(base, str(folder), is_trainable=trains, config=config)
 
 
+def base_of(folder: str | Path) -> str:
+    """Return the name of the model that a saved adapter belongs to."""
+    from peft import PeftConfig
+
+    return str(PeftConfig.from_pretrained(str(folder)).base_model_name_or_path)
+
+
+def all_linear(model: Any) -> str | list[str]:
+    """Return what ``all-linear`` is to peft: its own word, or names where it knows not all layers.
+
+    Either way every linear layer but the output head.
+    """
+    if not any(isinstance(module, GPTQLinear) for module in model.modules()):
+        return "all-linear"
+    head = model.get_output_embeddings()
+    return sorted(
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, GPTQLinear | torch.nn.Linear) and module is not head
+    )
+
+
 def trainable_types(model: Any) -> dict[str, torch.dtype]:
     """Return the type of each trainable parameter by name."""
     return {

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING
 from transformers.quantizers.base import HfQuantizer
 
@@ -130,13 +129,3 @@ def quantised_names(files: Iterable[str]) -> list[str]:
             keys = opened.keys()
             names.update(key.removesuffix(CODES) for key in keys if key.endswith(CODES))
     return sorted(names)
-
-
-def inner_linear_names(model: nn.Module) -> list[str]:
-    """Return what ``all-linear`` means here: every linear layer, quantised or not, but the head."""
-    head = model.get_output_embeddings()
-    return sorted(
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, GPTQLinear | nn.Linear) and module is not head
-    )

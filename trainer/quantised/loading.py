@@ -39,6 +39,21 @@ def loading_arguments(
     return {}
 
 
+def load_as_held(location: str) -> Any:
+    """Return a causal language model in the form its files have, quantised or not."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(location, trust_remote_code=False)
+    held = _held(location, config, None)
+    if held is not None and held["quant_method"] == "gptq":
+        from trainer.quantised import gptq
+
+        gptq.check(location, held, bits=None)
+        gptq.register()
+        config.quantization_config = held
+    return AutoModelForCausalLM.from_pretrained(location, config=config, trust_remote_code=False)
+
+
 def _held(location: str, config: Any, revision: str | None) -> dict[str, Any] | None:
     """Return the quantisation of the files, its method in the words of ``quant_method``."""
     found = getattr(config, "quantization_config", None)

@@ -10,6 +10,8 @@ from tests.run_requests import a_run
 from trainer.config import RequestError, complete, load_request, train_problems
 
 MINIMAL = {"task": "sft", "model": "random:qwen3-tiny", "dataset": "sample:support-faq"}
+FULL: dict[str, Any] = {"tuner_type": "full", "use_galore": True}
+PER_PARAMETER = FULL | {"galore_optim_per_parameter": True}
 
 
 def change(run_dir: Path, **fields: Any) -> None:
@@ -41,7 +43,6 @@ def test_the_learning_rate_defaults_to_the_tuners(tuner: str, rate: float) -> No
         ({"zzzz": 8}, "is not a key of this trainer"),
         ({"save_steps": 50}, "write checkpoint.every_steps"),
         ({"resume_from_checkpoint": "x"}, "write train.init_from"),
-        ({"quant_bits": 4}, "loads no quantised weights"),
         ({"deepspeed": "zero2"}, "does not shard"),
         ({"task": "grpo"}, "'grpo' is not one of sft, dpo"),
         ({"attn_impl": "flash_attention_2"}, "not one of eager, sdpa"),
@@ -58,6 +59,20 @@ def test_the_learning_rate_defaults_to_the_tuners(tuner: str, rate: float) -> No
         ({"dataset": ["a.jsonl", 3]}, "is not text or a list of texts"),
         ({"model": ""}, "is not text"),
         ({"use_galore": True}, "GaLore projects the gradients of full weights"),
+        ({"use_galore": True, "tuner_type": "full", "optim": "adafactor"}, "nothing for GaLore"),
+        (FULL | {"optim": "paged_adamw_8bit"}, "small instead of paging"),
+        (FULL | {"galore_cos_threshold": 0.5}, "read only with galore_quantization: true"),
+        (FULL | {"galore_rank": 0}, "0 must be at least 1"),
+        (PER_PARAMETER | {"gradient_accumulation_steps": 2}, "can not be summed"),
+        (PER_PARAMETER | {"max_grad_norm": 0.5}, "the norm of all of them is not known"),
+        ({"quant_method": "bnb", "tuner_type": "full"}, "quantised weights are frozen"),
+        ({"quant_method": "bnb", "quant_bits": 8}, "the base is loaded in 4 bits"),
+        ({"quant_method": "gptq", "quant_bits": 3}, "reads GPTQ weights of 2, 4 and 8 bits"),
+        ({"quant_method": "gptq", "use_dora": True}, "DoRA needs the norm"),
+        ({"quant_method": "gptq", "bnb_4bit_quant_type": "fp4"}, "only with quant_method: bnb"),
+        ({"quant_method": "awq"}, "'awq' is not one of bnb, gptq"),
+        ({"quant_bits": 4}, "read only with quant_method: bnb or gptq"),
+        ({"load_in_4bit": True}, "did you mean quant_method?"),
         ({"packing": True, "task": "dpo"}, "packing is read only with task: sft"),
         ({"galore_rank": 4, "tuner_type": "full"}, "is read only with use_galore: true"),
     ],
@@ -70,6 +85,31 @@ def test_what_the_trainer_does_not_do_is_refused_by_name(
 
     assert problem.startswith("train.")
     assert said in problem
+
+
+@pytest.mark.parametrize("tuner", ["full", "lora"])
+def test_galore_on_quantised_weights_is_refused_with_any_tuner(tuner: str) -> None:
+    problems = train_problems(MINIMAL | FULL | {"quant_method": "bnb", "tuner_type": tuner})
+
+    assert any("frozen 4-bit weights have none" in problem for problem in problems)
+    assert all("nearest: " in problem for problem in problems)
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        FULL | {"optim": "adamw_8bit", "galore_target_modules": ["mlp"]},
+        FULL | {"galore_quantization": True, "galore_gamma_proj": 1.5},
+        PER_PARAMETER,
+        {"quant_method": "bnb", "quant_bits": 4, "bnb_4bit_use_double_quant": False},
+        {"quant_method": "gptq", "quant_bits": 8},
+        {"optim": "adamw_8bit"},
+        {"tuner_type": "full", "optim": "paged_adamw_8bit"},
+    ],
+    ids=str,
+)
+def test_what_goes_together_is_taken(section: dict[str, Any]) -> None:
+    assert train_problems(MINIMAL | section) == []
 
 
 def test_required_keys_are_asked_for() -> None:

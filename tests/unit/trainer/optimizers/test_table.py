@@ -57,7 +57,19 @@ def test_a_missing_package_and_too_many_processes_are_refused(
 
     monkeypatch.setattr(building, "find_spec", lambda name: None)
     with pytest.raises(RequestError, match="needs the package bitsandbytes"):
-        building.check_available(_chosen("adamw_8bit"), world_size=1)
-    building.check_available(_chosen("adamw_8bit", galore=True), world_size=2)
+        building.check_available(_chosen("adamw_8bit"), world_size=1, on_cpu=True)
+    building.check_available(_chosen("adamw_8bit", galore=True), world_size=2, on_cpu=True)
+    quantised = _chosen("adamw_torch", galore=True, quantised=True)
     with pytest.raises(RequestError, match="2 processes"):
-        building.check_available(_chosen("adamw_torch", galore=True, quantised=True), world_size=2)
+        building.check_available(quantised, world_size=2, on_cpu=True)
+
+
+def test_paging_is_refused_where_nothing_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    from trainer.config import RequestError
+    from trainer.optimizers import building
+
+    monkeypatch.setattr(building, "find_spec", lambda name: name)
+    with pytest.raises(RequestError, match=r"CPU slots.*nearest: optim: adamw_8bit"):
+        building.check_available(_chosen("paged_adamw_8bit"), world_size=1, on_cpu=True)
+    building.check_available(_chosen("paged_adamw_8bit"), world_size=1, on_cpu=False)

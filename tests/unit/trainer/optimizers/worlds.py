@@ -68,11 +68,6 @@ def section(**keys: Any) -> dict[str, Any]:
             "use_galore": True,
             "galore_rank": 8,
             "galore_update_proj_gap": 3,
-            "galore_target_modules": None,
-            "galore_optim_per_parameter": False,
-            "galore_quantization": False,
-            "galore_cos_threshold": 0.4,
-            "galore_gamma_proj": 2.0,
             "galore_queue_size": 2,
         }
         | keys

@@ -12,8 +12,9 @@ transformers = pytest.importorskip("transformers")
 from tests.unit.trainer.quantised.gptq_writer import write_model  # noqa: E402
 from trainer.config import RequestError  # noqa: E402
 from trainer.models import resolve  # noqa: E402
-from trainer.quantised import gptq, nf4  # noqa: E402
+from trainer.quantised import nf4  # noqa: E402
 from trainer.quantised.adapters import (  # noqa: E402
+    all_linear,
     teach,
     trainable_types,
     widen_adapters,
@@ -75,7 +76,7 @@ def test_an_adapter_on_gptq_weights_learns_is_saved_and_comes_back(
 
     folder = write_model(plain, tmp_path / "gptq", act_order=True)
     base = _load(folder, quant_method="gptq")
-    config = teach(LoraConfig(r=4, target_modules=gptq.inner_linear_names(base)))
+    config = teach(LoraConfig(r=4, target_modules=all_linear(base)))
     model = get_peft_model(base, config)
     tokens = torch.arange(40).view(2, 20)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
@@ -102,8 +103,9 @@ def test_an_adapter_on_gptq_weights_learns_is_saved_and_comes_back(
 def test_all_linear_means_every_layer_but_the_head(tmp_path: Path, plain: Path) -> None:
     folder = write_model(plain, tmp_path / "gptq")
 
-    names = gptq.inner_linear_names(_load(folder, quant_method="gptq"))
+    names = all_linear(_load(folder, quant_method="gptq"))
 
+    assert all_linear(_load(plain)) == "all-linear"
     assert len(names) == 2 * 7
     assert "lm_head" not in names
 
