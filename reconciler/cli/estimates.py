@@ -15,7 +15,7 @@ from reconciler.estimating import counting
 from reconciler.estimating.advise import layout_words
 from reconciler.estimating.estimate import Course, Estimate
 from reconciler.estimating.margins import Verdict
-from reconciler.estimating.workload import Workload
+from reconciler.estimating.training import Training
 
 BAR_WIDTH = 60
 PARTS = (
@@ -40,18 +40,18 @@ EVIDENCE = {
 }
 
 
-def workload_words(workload: Workload) -> str:
+def training_words(training: Training) -> str:
     """Return model, task, tuner and batch on one line."""
-    model = workload.model
+    model = training.model
     billions = counting.total(model) / 1e9
     tuner = "all weights"
-    if workload.is_adapter:
-        tuner = f"LoRA r={workload.lora_rank} on {','.join(workload.lora_targets)}"
-    kept = "" if workload.quantisation.value == "none" else f" on {workload.quantisation.value}"
+    if training.is_adapter:
+        tuner = f"LoRA r={training.lora_rank} on {','.join(training.lora_targets)}"
+    kept = "" if training.quantisation.value == "none" else f" on {training.quantisation.value}"
     return (
-        f"{model.name} ({billions:.3g} B), {workload.task.value}, {tuner}{kept}, "
-        f"{workload.optimizer.value}, {workload.seq_len} tokens x "
-        f"{workload.micro_batch} x {workload.accumulation}"
+        f"{model.name} ({billions:.3g} B), {training.task.value}, {tuner}{kept}, "
+        f"{training.optimizer.value}, {training.seq_len} tokens x "
+        f"{training.micro_batch} x {training.accumulation}"
     )
 
 
@@ -67,8 +67,8 @@ def text(
     verdict, style = VERDICTS[one.fit.verdict]
     where = f"{one.gpus} x {one.gpu.name}"
     lines = [
-        workload_words(one.workload),
-        f"on {where}: {layout_words(one.workload)}",
+        training_words(one.training),
+        f"on {where}: {layout_words(one.training)}",
         "",
         _parts(one, terminal),
         "",
@@ -168,11 +168,11 @@ def item(
     """Return an estimate for JSON: GiB, seconds, whole GPUs."""
     usable = one.fit.usable_gib
     return {
-        "model": one.workload.model.name,
-        "parameters": counting.total(one.workload.model),
+        "model": one.training.model.name,
+        "parameters": counting.total(one.training.model),
         "gpu_type": one.gpu.name,
         "gpus": one.gpus,
-        "layout": layout_words(one.workload),
+        "layout": layout_words(one.training),
         "memory": {
             "p50_gib": round(one.p50_gib, 3),
             "p90_gib": round(one.p90_gib, 3),
@@ -229,7 +229,7 @@ def options_table(options: Sequence[Estimate], terminal: Terminal) -> str:
             f"{one.speed.tokens_per_s_per_gpu:,.0f}",
             f"{one.p50_gib:.1f}",
             f"{one.p90_gib:.1f}",
-            layout_words(one.workload),
+            layout_words(one.training),
         )
         for index, one in enumerate(options, start=1)
     ]

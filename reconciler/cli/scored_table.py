@@ -76,7 +76,7 @@ def _write(out: Path, columns: list[str], rows: list[dict[str, str]], cases: lis
 
 def predictions(one: Case) -> dict[str, str]:
     """Return the added columns of one row: GiB as the row's instrument shows, tokens a second."""
-    factor = margin(one.run.workload, shipped_constants().margins).p90
+    factor = margin(one.run.training, shipped_constants().margins).p90
     return {
         "predicted_mem_gb_p50": f"{one.p50_gib:.3f}",
         "predicted_mem_gb_p90": f"{one.p50_gib * factor:.3f}",

@@ -13,7 +13,7 @@ from reconciler.estimating.estimate import Estimate, estimate
 from reconciler.estimating.hardware import Gpu
 from reconciler.estimating.layouts import Limits, layouts
 from reconciler.estimating.margins import Verdict
-from reconciler.estimating.workload import Checkpointing, Engine, Sharding, Workload
+from reconciler.estimating.training import Checkpointing, Engine, Sharding, Training
 
 BEST = 5
 """Options that are kept to be shown."""
@@ -48,44 +48,44 @@ class Advice:
 
 
 def advise(
-    workload: Workload,
+    training: Training,
     gpu: Gpu,
     limits: Limits,
     constants: Constants,
-    can_run: Callable[[Workload], bool] = lambda _: True,
+    can_run: Callable[[Training], bool] = lambda _: True,
 ) -> Advice:
-    """Return the ranked layouts for ``workload``, whose own layout does not matter.
+    """Return the ranked layouts for ``training``, whose own layout does not matter.
 
     ``can_run`` says which of them the trainer at hand takes; the ranking shows all.
     """
-    found = _estimates(workload, gpu, limits, constants)
+    found = _estimates(training, gpu, limits, constants)
     fitting = [one for one in found if one.fit.verdict is Verdict.FITS]
     ranked = plainest_first(sorted(fitting, key=_rank))
     best = _varied(ranked)
     smaller = None
     if fitting:
-        smaller = _fewer(workload, gpu, limits, constants)
+        smaller = _fewer(training, gpu, limits, constants)
     return Advice(
         options=tuple(best),
         looked_at=len(found),
         fitting=len(fitting),
         closest=None if fitting or not found else min(found, key=lambda one: one.p50_gib),
         smaller=smaller,
-        runnable=next((one for one in ranked if can_run(one.workload)), None),
+        runnable=next((one for one in ranked if can_run(one.training)), None),
     )
 
 
 def _estimates(
-    workload: Workload, gpu: Gpu, limits: Limits, constants: Constants
+    training: Training, gpu: Gpu, limits: Limits, constants: Constants
 ) -> list[Estimate]:
-    return [estimate(one, gpu, constants) for one in layouts(workload, gpu, limits)]
+    return [estimate(one, gpu, constants) for one in layouts(training, gpu, limits)]
 
 
 def _rank(one: Estimate) -> tuple[float, float, int, str]:
     """Return what to sort by: time a sample, memory, then the plainer layout."""
-    ways = _ways(one.workload)
-    seconds = one.speed.step_s / one.workload.global_batch
-    return round(seconds, 6), round(one.p50_gib, 3), ways, layout_words(one.workload)
+    ways = _ways(one.training)
+    seconds = one.speed.step_s / one.training.global_batch
+    return round(seconds, 6), round(one.p50_gib, 3), ways, layout_words(one.training)
 
 
 SAME = 1.02
@@ -99,22 +99,22 @@ def plainest_first(ranked: list[Estimate]) -> list[Estimate]:
     bound = SAME * ranked[0].speed.step_s
     plain = min(
         (one for one in ranked if one.speed.step_s <= bound),
-        key=lambda one: (_ways(one.workload), _rank(one)),
+        key=lambda one: (_ways(one.training), _rank(one)),
     )
     return [plain, *(one for one in ranked if one is not plain)]
 
 
-def _ways(workload: Workload) -> int:
+def _ways(training: Training) -> int:
     """Return in how many ways beyond replicas a layout splits the model."""
-    layout = workload.layout
+    layout = training.layout
     sizes = (layout.tensor, layout.pipeline, layout.virtual, layout.context, layout.expert)
     return sum(size > 1 for size in sizes) + (layout.sharding is not Sharding.NONE)
 
 
 def _kind(one: Estimate) -> tuple[object, ...]:
-    layout = one.workload.layout
+    layout = one.training.layout
     return (
-        one.workload.engine,
+        one.training.engine,
         layout.sharding,
         layout.tensor,
         layout.pipeline,
@@ -131,11 +131,11 @@ def _varied(ranked: Sequence[Estimate]) -> list[Estimate]:
     return list(kept.values())[:BEST]
 
 
-def _fewer(workload: Workload, gpu: Gpu, limits: Limits, constants: Constants) -> Estimate | None:
+def _fewer(training: Training, gpu: Gpu, limits: Limits, constants: Constants) -> Estimate | None:
     """Return the fastest fitting option on the fewest GPUs, or None where that is the asked."""
     for gpus in (size for size in range(1, limits.gpus) if limits.gpus % size == 0):
         less = Limits(gpus=gpus, global_batch=limits.global_batch, engines=limits.engines)
-        found = _estimates(workload, gpu, less, constants)
+        found = _estimates(training, gpu, less, constants)
         fits = [one for one in found if one.fit.verdict is Verdict.FITS]
         if fits:
             return min(fits, key=_rank)
@@ -152,9 +152,9 @@ SHARDING_WORDS = {
 }
 
 
-def layout_words(workload: Workload) -> str:
+def layout_words(training: Training) -> str:
     """Return a layout in a few words: ``Megatron TP4 PP2 DP1, micro-batch 2, checkpointing``."""
-    layout = workload.layout
+    layout = training.layout
     parts = [SHARDING_WORDS[layout.sharding] if layout.gpus > 1 else "one GPU"]
     for name, size in (
         ("TP", layout.tensor),
@@ -167,10 +167,10 @@ def layout_words(workload: Workload) -> str:
             parts.append(f"{name}{size}")
     if layout.data > 1:
         parts.append(f"DP{layout.data}")
-    text = " ".join(parts) + f", micro-batch {workload.micro_batch}"
-    if workload.accumulation > 1:
-        text += f" x {workload.accumulation}"
-    full = workload.checkpointing is Checkpointing.FULL
+    text = " ".join(parts) + f", micro-batch {training.micro_batch}"
+    if training.accumulation > 1:
+        text += f" x {training.accumulation}"
+    full = training.checkpointing is Checkpointing.FULL
     return text + (", checkpointing" if full else ", no checkpointing")
 
 
@@ -195,24 +195,24 @@ def reasons(winner: Estimate, other: Estimate) -> tuple[str, ...]:
 
 
 def _recomputes(winner: Estimate, other: Estimate) -> str:
-    mine, theirs = winner.workload.checkpointing, other.workload.checkpointing
+    mine, theirs = winner.training.checkpointing, other.training.checkpointing
     if mine is not theirs and mine is Checkpointing.NONE:
         return " (nothing is computed twice)"
     return ""
 
 
-def train_lines(workload: Workload) -> tuple[str, ...]:
+def train_lines(training: Training) -> tuple[str, ...]:
     """Return the ``train:`` lines that ask for this layout, in ms-swift 4's names."""
-    layout = workload.layout
+    layout = training.layout
     lines = [
-        f"per_device_train_batch_size: {workload.micro_batch}",
-        f"gradient_accumulation_steps: {workload.accumulation}",
-        f"max_length: {workload.seq_len}",
-        f"tuner_type: {'lora' if workload.is_adapter else 'full'}",
+        f"per_device_train_batch_size: {training.micro_batch}",
+        f"gradient_accumulation_steps: {training.accumulation}",
+        f"max_length: {training.seq_len}",
+        f"tuner_type: {'lora' if training.is_adapter else 'full'}",
     ]
-    if workload.is_adapter:
-        lines.append(f"lora_rank: {workload.lora_rank}")
-    if workload.engine is Engine.MEGATRON:
+    if training.is_adapter:
+        lines.append(f"lora_rank: {training.lora_rank}")
+    if training.engine is Engine.MEGATRON:
         for key, size in (
             ("tensor_model_parallel_size", layout.tensor),
             ("pipeline_model_parallel_size", layout.pipeline),
@@ -222,10 +222,10 @@ def train_lines(workload: Workload) -> tuple[str, ...]:
         ):
             if size > 1:
                 lines.append(f"{key}: {size}")
-        full = workload.checkpointing is Checkpointing.FULL
+        full = training.checkpointing is Checkpointing.FULL
         lines.append(f"recompute_granularity: {'full' if full else 'none'}")
         return tuple(lines)
-    full = workload.checkpointing is Checkpointing.FULL
+    full = training.checkpointing is Checkpointing.FULL
     lines.append(f"gradient_checkpointing: {'true' if full else 'false'}")
     if layout.context > 1:
         lines.append(f"sequence_parallel_size: {layout.context}")

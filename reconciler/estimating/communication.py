@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from reconciler.estimating.constants import SpeedConstants
 from reconciler.estimating.hardware import Gpu
 from reconciler.estimating.states import Stage, expert_shards
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     Checkpointing,
     Layout,
     Offload,
     Precision,
     Sharding,
-    Workload,
+    Training,
 )
 
 
@@ -49,42 +49,42 @@ def rate(gpu: Gpu, span: int, constants: SpeedConstants) -> float:
 
 
 def communication(
-    workload: Workload, gpu: Gpu, stage: Stage, constants: SpeedConstants
+    training: Training, gpu: Gpu, stage: Stage, constants: SpeedConstants
 ) -> Communication:
     """Return what one rank of ``stage`` spends on exchange."""
-    layout = workload.layout
-    micro, step = _data_parallel(workload, gpu, stage, constants)
+    layout = training.layout
+    micro, step = _data_parallel(training, gpu, stage, constants)
     blocking = (
-        _tensor(workload, gpu, stage, constants)
-        + _context(workload, gpu, stage, constants)
-        + _expert(workload, gpu, stage, constants)
+        _tensor(training, gpu, stage, constants)
+        + _context(training, gpu, stage, constants)
+        + _expert(training, gpu, stage, constants)
     )
     if layout.pipeline > 1:
-        size = 2.0 * workload.micro_tokens / layout.context * workload.model.hidden
+        size = 2.0 * training.micro_tokens / layout.context * training.model.hidden
         blocking += 2 * size * layout.virtual / rate(gpu, gpu.gpus_per_node + 1, constants)
-    if workload.offload is Offload.PARAMETERS:
+    if training.offload is Offload.PARAMETERS:
         share = 2.0 * stage.parameters / layout.shards
         micro += 2 * share / (constants.host_gb_s * 1e9)
     return Communication(hidden_micro_s=micro, blocking_micro_s=blocking, step_s=step)
 
 
 def _data_parallel(
-    workload: Workload, gpu: Gpu, stage: Stage, constants: SpeedConstants
+    training: Training, gpu: Gpu, stage: Stage, constants: SpeedConstants
 ) -> tuple[float, float]:
     """Return seconds a micro-batch and a step."""
-    layout = workload.layout
+    layout = training.layout
     ranks = layout.data * layout.context
     if ranks == 1:
         return 0.0, 0.0
-    trained = _trained(workload, stage)
-    gradient = 4.0 if workload.layout.sharding is Sharding.DISTRIBUTED_OPTIMIZER else 2.0
+    trained = _trained(training, stage)
+    gradient = 4.0 if training.layout.sharding is Sharding.DISTRIBUTED_OPTIMIZER else 2.0
     span = ranks * layout.tensor
     shared = layout.shards * layout.tensor
     share = (ranks - 1) / ranks
     whole = rate(gpu, span, constants)
     if layout.sharding in (Sharding.ZERO3, Sharding.FSDP):
         pipelined = layout.pipeline > 1
-        gathered = (1.0 if pipelined else 2.0) * 2.0 * _stored(workload, stage)
+        gathered = (1.0 if pipelined else 2.0) * 2.0 * _stored(training, stage)
         spent = share * (gathered + 2.0 * trained) / rate(gpu, shared, constants)
         return (0.0, spent) if pipelined else (spent, 0.0)
     reduce = share * gradient * trained / whole
@@ -96,58 +96,58 @@ def _data_parallel(
     return 0.0, reduce + gather
 
 
-def _trained(workload: Workload, stage: Stage) -> float:
+def _trained(training: Training, stage: Stage) -> float:
     """Return the parameters whose gradients replicas must exchange."""
-    if workload.is_adapter:
+    if training.is_adapter:
         return 0.01 * stage.parameters
-    shards = expert_shards(workload.layout)
+    shards = expert_shards(training.layout)
     return stage.parameters - stage.experts * (shards <= 1)
 
 
-def _stored(workload: Workload, stage: Stage) -> float:
+def _stored(training: Training, stage: Stage) -> float:
     """Return the 16-bit-equivalent parameters that are gathered."""
-    packed = 0.28 if workload.quantisation.value in ("nf4", "nf4-double", "gptq4") else 1.0
-    gain = 0.5 if workload.precision is Precision.FP8 else 1.0
+    packed = 0.28 if training.quantisation.value in ("nf4", "nf4-double", "gptq4") else 1.0
+    gain = 0.5 if training.precision is Precision.FP8 else 1.0
     return stage.parameters * packed * gain
 
 
-def _repeats(workload: Workload) -> float:
+def _repeats(training: Training) -> float:
     """Return passes over a layer a micro-batch: forward, backward, recomputation."""
-    return 3.0 if workload.checkpointing is Checkpointing.FULL else 2.0
+    return 3.0 if training.checkpointing is Checkpointing.FULL else 2.0
 
 
-def _tensor(workload: Workload, gpu: Gpu, stage: Stage, constants: SpeedConstants) -> float:
-    t = workload.layout.tensor
+def _tensor(training: Training, gpu: Gpu, stage: Stage, constants: SpeedConstants) -> float:
+    t = training.layout.tensor
     if t == 1:
         return 0.0
-    size = 2.0 * workload.micro_tokens / workload.layout.context * workload.model.hidden
+    size = 2.0 * training.micro_tokens / training.layout.context * training.model.hidden
     each = 2 * (t - 1) / t * size / rate(gpu, t, constants)
-    return 2 * _repeats(workload) * each * stage.layers
+    return 2 * _repeats(training) * each * stage.layers
 
 
-def _context(workload: Workload, gpu: Gpu, stage: Stage, constants: SpeedConstants) -> float:
-    c = workload.layout.context
+def _context(training: Training, gpu: Gpu, stage: Stage, constants: SpeedConstants) -> float:
+    c = training.layout.context
     if c == 1:
         return 0.0
-    kv = 2 * workload.model.kv_width / workload.layout.tensor
-    size = 2.0 * workload.micro_tokens / c * kv
-    span = c * workload.layout.tensor
-    return _repeats(workload) * (c - 1) * size * stage.layers / rate(gpu, span, constants)
+    kv = 2 * training.model.kv_width / training.layout.tensor
+    size = 2.0 * training.micro_tokens / c * kv
+    span = c * training.layout.tensor
+    return _repeats(training) * (c - 1) * size * stage.layers / rate(gpu, span, constants)
 
 
-def _expert(workload: Workload, gpu: Gpu, stage: Stage, constants: SpeedConstants) -> float:
-    model, layout = workload.model, workload.layout
+def _expert(training: Training, gpu: Gpu, stage: Stage, constants: SpeedConstants) -> float:
+    model, layout = training.model, training.layout
     e = layout.expert
     if e == 1 or model.experts is None:
         return 0.0
-    tokens = workload.micro_tokens / layout.context
-    size = 2.0 * tokens * model.hidden * model.experts.active * workload.expert_imbalance
+    tokens = training.micro_tokens / layout.context
+    size = 2.0 * tokens * model.hidden * model.experts.active * training.expert_imbalance
     size /= layout.tensor
     size *= (e - 1) / e * stage.layers * model.moe_layers / model.layers
     away = max(0.0, 1 - gpu.gpus_per_node / e)
     near = size * (1 - away) / rate(gpu, min(e, gpu.gpus_per_node), constants)
     far = size * away / (gpu.scale_out_gb_s * 1e9 * constants.link_share)
-    return 2 * _repeats(workload) * max(near, far)
+    return 2 * _repeats(training) * max(near, far)
 
 
 def bubble(layout: Layout, micro_batches: int) -> float:

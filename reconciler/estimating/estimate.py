@@ -1,6 +1,6 @@
 """What a training run needs and how long it takes: the one entry for everybody who asks.
 
-Pure and instant: a workload, a GPU type and the constants go in, one value comes out.
+Pure and instant: a training, a GPU type and the constants go in, one value comes out.
 """
 
 from dataclasses import dataclass, replace
@@ -11,14 +11,14 @@ from reconciler.estimating.hardware import Gpu
 from reconciler.estimating.margins import Evidence, Fit, evidence, fit
 from reconciler.estimating.memory import Memory, memory
 from reconciler.estimating.throughput import Speed, speed
-from reconciler.estimating.workload import Offload, Precision, Workload
+from reconciler.estimating.training import Offload, Precision, Training
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """Memory of the fullest GPU, GiB, and the time of one optimizer step."""
 
-    workload: Workload
+    training: Training
     gpu: Gpu
     memory: Memory
     fit: Fit
@@ -32,7 +32,7 @@ class Estimate:
     @property
     def gpus(self) -> int:
         """Return the size of the gang."""
-        return self.workload.layout.gpus
+        return self.training.layout.gpus
 
     @property
     def p50_gib(self) -> float:
@@ -68,20 +68,20 @@ class Course:
     """In the currency of the price given; None without one."""
 
 
-def estimate(workload: Workload, gpu: Gpu, constants: Constants) -> Estimate:
-    """Return memory, verdict and speed of ``workload`` on gangs of ``gpu``."""
+def estimate(training: Training, gpu: Gpu, constants: Constants) -> Estimate:
+    """Return memory, verdict and speed of ``training`` on gangs of ``gpu``."""
     learned = constants.refinement
-    peak = memory(workload, constants.memory)
-    peak = scaled(peak, learned.memory.get(evidence(workload).value, 1.0))
+    peak = memory(training, constants.memory)
+    peak = scaled(peak, learned.memory.get(evidence(training).value, 1.0))
     return Estimate(
-        workload=workload,
+        training=training,
         gpu=gpu,
         memory=peak,
-        fit=fit(workload, peak, gpu, constants.margins),
-        speed=faster(speed(workload, gpu, constants), learned.speed.get(gpu.name, 1.0)),
-        evidence=evidence(workload),
+        fit=fit(training, peak, gpu, constants.margins),
+        speed=faster(speed(training, gpu, constants), learned.speed.get(gpu.name, 1.0)),
+        evidence=evidence(training),
         measured_runs=constants.measured.get(gpu.name, 0),
-        notes=_notes(workload, gpu, constants),
+        notes=_notes(training, gpu, constants),
     )
 
 
@@ -130,39 +130,39 @@ def course(
     )
 
 
-def _notes(workload: Workload, gpu: Gpu, constants: Constants) -> tuple[str, ...]:
+def _notes(training: Training, gpu: Gpu, constants: Constants) -> tuple[str, ...]:
     notes = []
     if not constants.measured.get(gpu.name, 0):
         notes.append(f"{gpu.name} is uncalibrated: no published run on it was measured")
-    if not gpu.has_bf16 and workload.precision in (Precision.BF16, Precision.FP8):
+    if not gpu.has_bf16 and training.precision in (Precision.BF16, Precision.FP8):
         notes.append(f"{gpu.name} has no bfloat16: float16 needs loss scaling")
-    if workload.precision is Precision.FP8 and not gpu.fp8_tflops:
+    if training.precision is Precision.FP8 and not gpu.fp8_tflops:
         notes.append(f"{gpu.name} has no 8-bit products: fp8 will not be faster")
-    if workload.offload in (Offload.OPTIMIZER, Offload.PARAMETERS):
-        host = _host_gib(workload)
+    if training.offload in (Offload.OPTIMIZER, Offload.PARAMETERS):
+        host = _host_gib(training)
         notes.append(f"the host needs about {host:,.0f} GiB for what is offloaded")
-    linear = workload.model.linear
+    linear = training.model.linear
     if linear is not None:
         notes.append(
-            f"{linear.layers} of {workload.model.layers} layers have linear attention; their "
+            f"{linear.layers} of {training.model.layers} layers have linear attention; their "
             "activations are counted as full attention's"
         )
     return tuple(notes)
 
 
-def _host_gib(workload: Workload) -> float:
-    each = 16.0 if workload.offload is Offload.PARAMETERS else 12.0
-    if workload.is_adapter:
-        each = 2.0 if workload.offload is Offload.PARAMETERS else 0.0
-    return each * counting.total(workload.model) / 1024**3
+def _host_gib(training: Training) -> float:
+    each = 16.0 if training.offload is Offload.PARAMETERS else 12.0
+    if training.is_adapter:
+        each = 2.0 if training.offload is Offload.PARAMETERS else 0.0
+    return each * counting.total(training.model) / 1024**3
 
 
-def resized(workload: Workload, gpus: int) -> Workload:
+def resized(training: Training, gpus: int) -> Training:
     """Return the same training on ``gpus``: the global batch stays, accumulation changes.
 
     Raises ``ValueError`` that says which division leaves a rest.
     """
-    layout = workload.layout
+    layout = training.layout
     inner = layout.tensor * layout.pipeline * layout.context
     if gpus % inner:
         raise ValueError(
@@ -172,14 +172,14 @@ def resized(workload: Workload, gpus: int) -> Workload:
     data = gpus // inner
     if (data * layout.context * layout.tensor) % layout.expert:
         raise ValueError(f"{gpus} GPUs cannot split the experts over {layout.expert} ranks evenly")
-    batch = workload.global_batch
-    if batch % (data * workload.micro_batch):
+    batch = training.global_batch
+    if batch % (data * training.micro_batch):
         raise ValueError(
             f"a global batch of {batch} does not divide into {data} replicas of "
-            f"{workload.micro_batch} samples"
+            f"{training.micro_batch} samples"
         )
     return replace(
-        workload,
+        training,
         layout=replace(layout, data=data),
-        accumulation=batch // (data * workload.micro_batch),
+        accumulation=batch // (data * training.micro_batch),
     )

@@ -8,7 +8,7 @@ their gradients; full checkpointing repeats the forward pass.
 from dataclasses import dataclass
 
 from reconciler.estimating import counting
-from reconciler.estimating.workload import NO_LOGITS, Checkpointing, Workload
+from reconciler.estimating.training import NO_LOGITS, Checkpointing, Training
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +28,9 @@ class TokenFlops:
         return self.dense + self.routed + self.attention
 
 
-def forward(workload: Workload) -> TokenFlops:
+def forward(training: Training) -> TokenFlops:
     """Return the operations one token costs in the forward pass of the whole model."""
-    model = workload.model
+    model = training.model
     routed = 0.0
     if model.experts is not None:
         one = counting.expert(model, model.experts)
@@ -42,36 +42,36 @@ def forward(workload: Workload) -> TokenFlops:
         m = model.latent
         width = model.heads * (m.nope_dim + m.rope_dim + m.value_dim) // 2
     full = model.layers - (model.linear.layers if model.linear else 0)
-    if model.vision is not None and workload.image_tokens:
-        patches = 4 * workload.image_tokens / workload.seq_len
+    if model.vision is not None and training.image_tokens:
+        patches = 4 * training.image_tokens / training.seq_len
         dense += 2.0 * model.vision.parameters * patches
     return TokenFlops(
         dense=dense,
         routed=routed,
-        attention=2.0 * full * width * workload.seq_len,
-        head=0.0 if workload.task in NO_LOGITS else vocabulary,
+        attention=2.0 * full * width * training.seq_len,
+        head=0.0 if training.task in NO_LOGITS else vocabulary,
     )
 
 
-def passes(workload: Workload) -> tuple[float, float]:
+def passes(training: Training) -> tuple[float, float]:
     """Return how many forward passes a step is worth, for weights and for attention.
 
     Forward 1, backward 2 (frozen weights 1: only the gradient of the input), recomputation 1.
     Preference tasks add one forward pass of the reference.
     """
-    backward = 1.0 if workload.is_adapter else 2.0
-    again = 1.0 if workload.checkpointing is Checkpointing.FULL else 0.0
-    if workload.checkpointing is Checkpointing.SELECTIVE_OP:
+    backward = 1.0 if training.is_adapter else 2.0
+    again = 1.0 if training.checkpointing is Checkpointing.FULL else 0.0
+    if training.checkpointing is Checkpointing.SELECTIVE_OP:
         again = 0.5
-    reference = 1.0 if workload.has_reference or workload.task in REFERENCED else 0.0
+    reference = 1.0 if training.has_reference or training.task in REFERENCED else 0.0
     return 1 + backward + again + reference, 3 + again + reference
 
 
 REFERENCED = frozenset({"dpo", "grpo"})
 
 
-def training(workload: Workload) -> float:
+def model_flops(training: Training) -> float:
     """Return operations a token of a training step, recomputation not counted (for MFU)."""
-    one = forward(workload)
-    weights = 2.0 if workload.is_adapter else 3.0
+    one = forward(training)
+    weights = 2.0 if training.is_adapter else 3.0
     return weights * (one.dense + one.routed + one.head) + 3.0 * one.attention

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from reconciler.estimating.constants import Constants
 from reconciler.estimating.estimate import Estimate, estimate, resized
 from reconciler.estimating.hardware import Gpu
-from reconciler.estimating.workload import Workload
+from reconciler.estimating.training import Training
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,43 +21,43 @@ class Size:
     estimate: Estimate
 
 
-def legal_sizes(workload: Workload, *, smallest: int, largest: int) -> tuple[int, ...]:
+def legal_sizes(training: Training, *, smallest: int, largest: int) -> tuple[int, ...]:
     """Return the gang sizes from ``smallest`` to ``largest`` that keep the global batch."""
-    return tuple(gpus for gpus in range(smallest, largest + 1) if _is_legal(workload, gpus))
+    return tuple(gpus for gpus in range(smallest, largest + 1) if _is_legal(training, gpus))
 
 
-def _is_legal(workload: Workload, gpus: int) -> bool:
-    layout = workload.layout
+def _is_legal(training: Training, gpus: int) -> bool:
+    layout = training.layout
     if gpus % (layout.tensor * layout.pipeline * layout.context * layout.expert):
         return False
     try:
-        resized(workload, gpus)
+        resized(training, gpus)
     except ValueError:
         return False
     return True
 
 
 def sizes(
-    workload: Workload, gpu: Gpu, constants: Constants, gang: Iterable[int]
+    training: Training, gpu: Gpu, constants: Constants, gang: Iterable[int]
 ) -> tuple[Size, ...]:
     """Return an estimate for each legal size of ``gang`` that fits, smallest first."""
     found = []
     for gpus in sorted(set(gang)):
-        if not _is_legal(workload, gpus):
+        if not _is_legal(training, gpus):
             continue
-        one = estimate(resized(workload, gpus), gpu, constants)
+        one = estimate(resized(training, gpus), gpu, constants)
         if one.fit.fits:
             found.append(Size(gpus=gpus, estimate=one))
     return tuple(found)
 
 
 def smallest_gang(
-    workload: Workload, gpu: Gpu, constants: Constants, *, largest: int
+    training: Training, gpu: Gpu, constants: Constants, *, largest: int
 ) -> Size | None:
     """Return the smallest legal gang of at most ``largest`` GPUs that fits, or None."""
     for gpus in range(1, largest + 1):
-        if _is_legal(workload, gpus):
-            one = estimate(resized(workload, gpus), gpu, constants)
+        if _is_legal(training, gpus):
+            one = estimate(resized(training, gpus), gpu, constants)
             if one.fit.fits:
                 return Size(gpus=gpus, estimate=one)
     return None

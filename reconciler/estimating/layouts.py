@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from reconciler.estimating.hardware import Gpu
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     Checkpointing,
     Engine,
     Layout,
     Sharding,
-    Workload,
+    Training,
 )
 
 LARGEST_MICRO_BATCH = 16
@@ -36,56 +36,56 @@ class Limits:
     engines: tuple[Engine, ...] = (Engine.TRANSFORMERS, Engine.MEGATRON)
 
 
-def layouts(workload: Workload, gpu: Gpu, limits: Limits) -> Iterator[Workload]:
-    """Yield every valid way to run ``workload`` on ``limits.gpus`` GPUs of type ``gpu``."""
+def layouts(training: Training, gpu: Gpu, limits: Limits) -> Iterator[Training]:
+    """Yield every valid way to run ``training`` on ``limits.gpus`` GPUs of type ``gpu``."""
     for engine in limits.engines:
         shapes = _megatron if engine is Engine.MEGATRON else _data_parallel
-        for layout in shapes(workload, gpu, limits.gpus):
-            yield from _batches(replace(workload, engine=engine, layout=layout), limits)
+        for layout in shapes(training, gpu, limits.gpus):
+            yield from _batches(replace(training, engine=engine, layout=layout), limits)
 
 
-def _batches(workload: Workload, limits: Limits) -> Iterator[Workload]:
-    data = workload.layout.data
+def _batches(training: Training, limits: Limits) -> Iterator[Training]:
+    data = training.layout.data
     if limits.global_batch % data:
         return
     per_replica = limits.global_batch // data
-    pipeline = workload.layout.pipeline
+    pipeline = training.layout.pipeline
     for micro in range(1, min(per_replica, LARGEST_MICRO_BATCH) + 1):
         if per_replica % micro or micro & (micro - 1):
             continue
-        if workload.layout.virtual > 1 and (per_replica // micro) % pipeline:
+        if training.layout.virtual > 1 and (per_replica // micro) % pipeline:
             continue  # an interleaved schedule needs whole rounds of micro-batches
         for checkpointing in CHECKPOINTING:
             yield replace(
-                workload,
+                training,
                 micro_batch=micro,
                 accumulation=per_replica // micro,
                 checkpointing=checkpointing,
             )
 
 
-def _data_parallel(workload: Workload, gpu: Gpu, gpus: int) -> Iterator[Layout]:
+def _data_parallel(training: Training, gpu: Gpu, gpus: int) -> Iterator[Layout]:
     """Yield replicas whole, and sharded in each of the usual ways."""
     yield Layout(data=gpus)
     if gpus == 1:
         return
-    if not workload.is_adapter:
+    if not training.is_adapter:
         yield Layout(data=gpus, sharding=Sharding.ZERO2)
     yield Layout(data=gpus, sharding=Sharding.ZERO3)
     yield Layout(data=gpus, sharding=Sharding.FSDP)
-    for context in _contexts(workload, gpu, gpus):
-        if context > 1 and workload.model.kv_heads % context == 0:
+    for context in _contexts(training, gpu, gpus):
+        if context > 1 and training.model.kv_heads % context == 0:
             yield Layout(data=gpus // context, context=context, sharding=Sharding.ZERO3)
 
 
-def _megatron(workload: Workload, gpu: Gpu, gpus: int) -> Iterator[Layout]:
-    model = workload.model
+def _megatron(training: Training, gpu: Gpu, gpus: int) -> Iterator[Layout]:
+    model = training.model
     experts = model.experts.count if model.experts else 1
     for tensor in _divisors(gpus, gpu.gpus_per_node):
         if model.kv_heads % tensor or model.heads % tensor:
             continue
         for pipeline in _divisors(gpus // tensor, model.layers):
-            for context in _contexts(workload, gpu, gpus // tensor // pipeline):
+            for context in _contexts(training, gpu, gpus // tensor // pipeline):
                 data = gpus // tensor // pipeline // context
                 for expert in _divisors(data * context * tensor, experts):
                     if experts % expert or max(tensor, pipeline, expert) == 1:
@@ -110,8 +110,8 @@ def _chunks(layers: int, pipeline: int) -> Iterator[int]:
             yield virtual
 
 
-def _contexts(workload: Workload, gpu: Gpu, gpus: int) -> list[int]:
-    enough = max(workload.seq_len // SHORTEST_CONTEXT, 1)
+def _contexts(training: Training, gpu: Gpu, gpus: int) -> list[int]:
+    enough = max(training.seq_len // SHORTEST_CONTEXT, 1)
     return _divisors(gpus, min(gpu.gpus_per_node, enough))
 
 

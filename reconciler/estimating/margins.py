@@ -10,7 +10,7 @@ from enum import StrEnum
 from reconciler.estimating.constants import Margin, Margins
 from reconciler.estimating.hardware import Gpu
 from reconciler.estimating.memory import Memory
-from reconciler.estimating.workload import Lengths, Sharding, Workload
+from reconciler.estimating.training import Lengths, Sharding, Training
 
 
 class Evidence(StrEnum):
@@ -48,22 +48,22 @@ class Fit:
 ZERO = frozenset({Sharding.ZERO1, Sharding.ZERO2, Sharding.ZERO3})
 
 
-def evidence(workload: Workload) -> Evidence:
-    """Return the class a workload's errors belong to."""
-    if workload.lengths is not Lengths.FIXED:
+def evidence(training: Training) -> Evidence:
+    """Return the class a training's errors belong to."""
+    if training.lengths is not Lengths.FIXED:
         return Evidence.VARIABLE
-    return Evidence.SHARDED if workload.layout.sharding in ZERO else Evidence.EXACT
+    return Evidence.SHARDED if training.layout.sharding in ZERO else Evidence.EXACT
 
 
-def margin(workload: Workload, margins: Margins) -> Margin:
-    """Return the margin of the workload's class."""
-    chosen: Margin = getattr(margins, evidence(workload).value)
+def margin(training: Training, margins: Margins) -> Margin:
+    """Return the margin of the training's class."""
+    chosen: Margin = getattr(margins, evidence(training).value)
     return chosen
 
 
-def fit(workload: Workload, estimate: Memory, gpu: Gpu, margins: Margins) -> Fit:
+def fit(training: Training, estimate: Memory, gpu: Gpu, margins: Margins) -> Fit:
     """Return whether the estimated peak fits on ``gpu``, and how surely."""
-    chosen = margin(workload, margins)
+    chosen = margin(training, margins)
     p50 = estimate.device_gib
     p90 = p50 * chosen.p90
     verdict = Verdict.FITS if p90 <= gpu.memory_gib else Verdict.TIGHT

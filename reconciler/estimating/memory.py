@@ -21,7 +21,7 @@ from reconciler.estimating.states import (
     stages,
     states,
 )
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     NO_LOGITS,
     Engine,
     Lengths,
@@ -31,7 +31,7 @@ from reconciler.estimating.workload import (
     Quantisation,
     Sharding,
     Task,
-    Workload,
+    Training,
 )
 
 GIB = 1024**3
@@ -84,26 +84,26 @@ class Memory:
     parts: Parts
 
 
-def memory(workload: Workload, constants: MemoryConstants) -> Memory:
+def memory(training: Training, constants: MemoryConstants) -> Memory:
     """Return the peak memory of the fullest GPU."""
-    found = [_stage_memory(workload, constants, stage) for stage in stages(workload)]
+    found = [_stage_memory(training, constants, stage) for stage in stages(training)]
     return max(found, key=lambda one: one.device_gib)
 
 
-def _stage_memory(workload: Workload, constants: MemoryConstants, stage: Stage) -> Memory:
-    held = states(workload, stage)
-    acts = kept(workload, constants, layers=stage.layers, in_flight=stage.in_flight)
+def _stage_memory(training: Training, constants: MemoryConstants, stage: Stage) -> Memory:
+    held = states(training, stage)
+    acts = kept(training, constants, layers=stage.layers, in_flight=stage.in_flight)
     if stage.has_embedding:
-        acts = replace(acts, stored=acts.stored + tower(workload))
-    logits = _logits(workload, constants) if stage.has_head else 0.0
-    buffers = _buffers(workload, constants, stage, held)
-    dequantised = _dequantised(workload)
+        acts = replace(acts, stored=acts.stored + tower(training))
+    logits = _logits(training, constants) if stage.has_head else 0.0
+    buffers = _buffers(training, constants, stage, held)
+    dequantised = _dequantised(training)
     moments = {
-        "loss": _moment(workload, held, acts.stored, logits, dequantised, at_loss=True),
-        "backward": _backward(workload, held, acts, dequantised),
-        "step": _moment(workload, held, 0.0, 0.0, held.step_temporaries, at_loss=False),
+        "loss": _moment(training, held, acts.stored, logits, dequantised, at_loss=True),
+        "backward": _backward(training, held, acts, dequantised),
+        "step": _moment(training, held, 0.0, 0.0, held.step_temporaries, at_loss=False),
     }
-    asleep, awake = _rollout(workload)
+    asleep, awake = _rollout(training)
     if awake:
         moments["rollout"] = (0.0, 0.0, 0.0, awake)
     peak = max(moments, key=lambda name: sum(moments[name]))
@@ -112,8 +112,8 @@ def _stage_memory(workload: Workload, constants: MemoryConstants, stage: Stage) 
     static = held.weights + held.optimizer
     dynamic = gradients + activations + at_logits + temporaries + buffers
     allocated = static + dynamic + constants.workspace_gib * GIB
-    reserved = allocated + _fragmentation(workload, constants, dynamic, static)
-    outside = constants.context_gib + constants.communicator_gib * _groups(workload)
+    reserved = allocated + _fragmentation(training, constants, dynamic, static)
+    outside = constants.context_gib + constants.communicator_gib * _groups(training)
     device = reserved + outside * GIB
     return Memory(
         allocated_gib=allocated / GIB,
@@ -139,7 +139,7 @@ Moment = tuple[float, float, float, float]
 
 
 def _moment(
-    workload: Workload,
+    training: Training,
     held: States,
     activations: float,
     logits: float,
@@ -148,19 +148,19 @@ def _moment(
     at_loss: bool,
 ) -> Moment:
     """Return one moment.  Gradients exist at the loss only where they outlive a micro-batch."""
-    gradients = 0.0 if at_loss and not _keeps_gradients(workload) else held.gradients
+    gradients = 0.0 if at_loss and not _keeps_gradients(training) else held.gradients
     return gradients, activations, logits, temporaries
 
 
-def _keeps_gradients(workload: Workload) -> bool:
+def _keeps_gradients(training: Training) -> bool:
     """Return whether gradients (or buffers for them) exist during the forward pass.
 
     They do while micro-batches accumulate, and where an engine allocates them once: Megatron's
     gradient buffer, DeepSpeed's partitions.
     """
-    if workload.in_backward:
+    if training.in_backward:
         return False
-    return workload.accumulation > 1 or workload.layout.sharding in (
+    return training.accumulation > 1 or training.layout.sharding in (
         Sharding.DISTRIBUTED_OPTIMIZER,
         Sharding.ZERO1,
         Sharding.ZERO2,
@@ -172,40 +172,40 @@ SLEEPING_GIB = 1.5
 """What vLLM keeps of its device memory in sleep mode: context and communicators."""
 
 
-def _rollout(workload: Workload) -> tuple[float, float]:
+def _rollout(training: Training) -> tuple[float, float]:
     """Return bytes the rollout engine holds all the time, and more while it samples."""
-    pool = workload.rollout.pool_gib * GIB
-    if workload.task is not Task.GRPO or not pool:
+    pool = training.rollout.pool_gib * GIB
+    if training.task is not Task.GRPO or not pool:
         return 0.0, 0.0
-    if not workload.rollout.sleeps:
+    if not training.rollout.sleeps:
         return pool, 0.0
     kept_back = min(SLEEPING_GIB * GIB, pool)
     return kept_back, pool - kept_back
 
 
-def _backward(workload: Workload, held: States, acts: Kept, dequantised: float) -> Moment:
+def _backward(training: Training, held: States, acts: Kept, dequantised: float) -> Moment:
     """Return the backward moment: at its start all activations, at its end all gradients."""
     inside = acts.working + acts.transient + dequantised
-    start = 0.0 if not _keeps_gradients(workload) else held.gradients
+    start = 0.0 if not _keeps_gradients(training) else held.gradients
     if acts.stored + start >= held.gradients:
         return start, acts.stored + acts.working, 0.0, acts.transient + dequantised
     return held.gradients, acts.working, 0.0, inside - acts.working
 
 
-def _logits(workload: Workload, constants: MemoryConstants) -> float:
+def _logits(training: Training, constants: MemoryConstants) -> float:
     """Return the bytes of logits and loss at their peak on the rank that holds the head."""
-    if workload.task in NO_LOGITS or workload.loss is Loss.NONE:
+    if training.task in NO_LOGITS or training.loss is Loss.NONE:
         return 0.0
-    layout = workload.layout
-    tokens = workload.micro_tokens / layout.context
-    logits = tokens * workload.model.vocab / layout.tensor
-    held = logits * _logit_bytes(workload) * constants.logit_overlap
-    if workload.lengths is Lengths.CHURNING:
-        held *= 1 + constants.churn * min(1.0, constants.churn_tokens / workload.seq_len)
+    layout = training.layout
+    tokens = training.micro_tokens / layout.context
+    logits = tokens * training.model.vocab / layout.tensor
+    held = logits * _logit_bytes(training) * constants.logit_overlap
+    if training.lengths is Lengths.CHURNING:
+        held *= 1 + constants.churn * min(1.0, constants.churn_tokens / training.seq_len)
     return held
 
 
-def _logit_bytes(workload: Workload) -> float:
+def _logit_bytes(training: Training) -> float:
     """Return the bytes of all copies of one logit that a loss makes.
 
     transformers: 32-bit logits (the 16-bit ones are gone by then), log-softmax and gradient,
@@ -214,17 +214,17 @@ def _logit_bytes(workload: Workload) -> float:
     works in place; preference losses gather log-probabilities from 16-bit logits; a chunked
     loss holds 16-bit logits and gradients and widens one chunk; a fused one holds neither.
     """
-    if workload.loss is Loss.FUSED:
+    if training.loss is Loss.FUSED:
         return 0.3
-    if workload.loss is Loss.IN_PLACE:
+    if training.loss is Loss.IN_PLACE:
         return 4.0
-    if workload.loss is Loss.CHUNKED:
+    if training.loss is Loss.CHUNKED:
         return 2 + 2 + 12 / CHUNKS
-    if workload.task in (Task.DPO, Task.GRPO):
+    if training.task in (Task.DPO, Task.GRPO):
         return 8.0
-    if not workload.model.widens_logits and workload.layout.sharding in DEEPSPEED:
+    if not training.model.widens_logits and training.layout.sharding in DEEPSPEED:
         return 2 + 2 + 2 + 2.0
-    return LOGIT_BYTES[workload.engine] + 4.0 * workload.shifts_logits
+    return LOGIT_BYTES[training.engine] + 4.0 * training.shifts_logits
 
 
 LOGIT_BYTES = {
@@ -239,24 +239,24 @@ CHUNKS = 8
 """Pieces a chunked cross-entropy cuts the sequence into (torchtune's default)."""
 
 
-def _dequantised(workload: Workload) -> float:
+def _dequantised(training: Training) -> float:
     """Return the bytes of one matrix written out for a product with quantised weights.
 
     bitsandbytes writes 16-bit numbers; GPTQ's torch kernels unpack through 32-bit integers.
     """
-    if workload.quantisation is Quantisation.NONE:
+    if training.quantisation is Quantisation.NONE:
         return 0.0
-    each = 6.0 if workload.quantisation in (Quantisation.GPTQ4, Quantisation.GPTQ8) else 2.0
-    return each * largest_linear(workload.model).parameters / workload.layout.tensor
+    each = 6.0 if training.quantisation in (Quantisation.GPTQ4, Quantisation.GPTQ8) else 2.0
+    return each * largest_linear(training.model).parameters / training.layout.tensor
 
 
-def _buffers(workload: Workload, constants: MemoryConstants, stage: Stage, held: States) -> float:
+def _buffers(training: Training, constants: MemoryConstants, stage: Stage, held: States) -> float:
     """Return the bytes of gathered layers, reduction buckets and the rollout engine."""
-    layout, sharding = workload.layout, workload.layout.sharding
+    layout, sharding = training.layout, training.layout.sharding
     pool = 0.0
     if sharding in (Sharding.ZERO3, Sharding.FSDP) and layout.shards > 1:
-        pool = _gathered(workload, constants, stage)
-    if workload.engine is Engine.INTERNEVO:
+        pool = _gathered(training, constants, stage)
+    if training.engine is Engine.INTERNEVO:
         pool += 2 * INTERNEVO_BUCKET_BYTES
     elif sharding is Sharding.ZERO2:
         pool += 2 * min(held.gradients, BUCKET_BYTES)
@@ -264,9 +264,9 @@ def _buffers(workload: Workload, constants: MemoryConstants, stage: Stage, held:
         pool += held.gradients  # DDP's buckets are a second copy of the gradients
     if layout.tensor > 1 and layout.sequence:
         # the whole sequence in front of a split matrix, and its gradient
-        element = 4.0 if workload.precision is Precision.FP32 else 2.0
-        tokens = workload.micro_tokens / layout.context
-        pool += 2 * element * tokens * workload.model.hidden
+        element = 4.0 if training.precision is Precision.FP32 else 2.0
+        tokens = training.micro_tokens / layout.context
+        pool += 2 * element * tokens * training.model.hidden
     return pool
 
 
@@ -278,45 +278,45 @@ INTERNEVO_BUCKET_BYTES = 2.0**30
 """InternEvo's ``reduce_bucket_size``: 2^29 16-bit numbers."""
 
 
-def _gathered(workload: Workload, constants: MemoryConstants, stage: Stage) -> float:
+def _gathered(training: Training, constants: MemoryConstants, stage: Stage) -> float:
     """Return the bytes of units made whole: the layer in use, the next one, and the head.
 
     FSDP2 (torchtitan) and ZeRO-3 both prefetch one unit; a trained unit's gradient is whole
     until it is reduced, in 32 bit where gradients are summed in 32 bit.
     """
     layers = max(stage.layers, 1)
-    depth = constants.streamed_layers if workload.offload is Offload.PARAMETERS else 2.0
+    depth = constants.streamed_layers if training.offload is Offload.PARAMETERS else 2.0
     unit = (stage.block + stage.experts) / layers
-    element = 4.0 if workload.precision is Precision.FP32 else 2.0
+    element = 4.0 if training.precision is Precision.FP32 else 2.0
     vocabulary = element * max(stage.embedding, stage.head)
-    if workload.is_adapter:
-        frozen = frozen_bytes(workload, stage) - element * (stage.embedding + stage.head)
-        adapter = 4 * adapter_parameters(workload, stage) / layers
+    if training.is_adapter:
+        frozen = frozen_bytes(training, stage) - element * (stage.embedding + stage.head)
+        adapter = 4 * adapter_parameters(training, stage) / layers
         return depth * (frozen / layers + adapter) + vocabulary
-    if workload.layout.pipeline > 1 and workload.layout.sharding is Sharding.FSDP:
+    if training.layout.pipeline > 1 and training.layout.sharding is Sharding.FSDP:
         return 2 * element * unit
-    wide = workload.master and workload.layout.sharding is Sharding.FSDP
+    wide = training.master and training.layout.sharding is Sharding.FSDP
     gradient = 4.0 if wide else element
     return depth * element * unit + gradient * unit + vocabulary
 
 
-def _groups(workload: Workload) -> int:
+def _groups(training: Training) -> int:
     """Return how many kinds of rank groups the layout talks in."""
-    layout = workload.layout
+    layout = training.layout
     sizes = (layout.data, layout.tensor, layout.pipeline, layout.context, layout.expert)
     return sum(size > 1 for size in sizes)
 
 
 def _fragmentation(
-    workload: Workload, constants: MemoryConstants, dynamic: float, static: float
+    training: Training, constants: MemoryConstants, dynamic: float, static: float
 ) -> float:
     """Return the bytes the allocator holds beyond the tensors."""
     share = constants.fragmentation
-    if workload.lengths is not Lengths.FIXED:
+    if training.lengths is not Lengths.FIXED:
         share = constants.fragmentation_variable
     held = share * dynamic
-    if workload.layout.sharding is Sharding.FSDP:
+    if training.layout.sharding is Sharding.FSDP:
         held += constants.fragmentation_gathered * (static + dynamic)
-    if workload.layout.sharding in DEEPSPEED:
+    if training.layout.sharding in DEEPSPEED:
         held += constants.fragmentation_zero * (static + dynamic)
     return held

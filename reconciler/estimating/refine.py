@@ -15,7 +15,7 @@ from reconciler.estimating.hardware import Gpu
 from reconciler.estimating.margins import evidence
 from reconciler.estimating.memory import memory
 from reconciler.estimating.throughput import speed
-from reconciler.estimating.workload import Workload
+from reconciler.estimating.training import Training
 
 PRIOR_RUNS = 20.0
 """Weight of the published measurements against the fleet's own, in runs."""
@@ -27,7 +27,7 @@ FARTHEST = 2.0
 class FleetRun:
     """One finished attempt: what ran, and what the trainer reported."""
 
-    workload: Workload
+    training: Training
     gpu: Gpu
     peak_gib: float | None = None
     """Largest device memory of any of its GPUs."""
@@ -46,10 +46,10 @@ def refined(constants: Constants, runs: Iterable[FleetRun]) -> Constants:
     count = 0
     for run in runs:
         if run.peak_gib:
-            predicted = memory(run.workload, shipped.memory).device_gib
-            memories.setdefault(evidence(run.workload).value, []).append(run.peak_gib / predicted)
+            predicted = memory(run.training, shipped.memory).device_gib
+            memories.setdefault(evidence(run.training).value, []).append(run.peak_gib / predicted)
         if run.tokens_per_s_per_gpu:
-            rate = speed(run.workload, run.gpu, shipped).tokens_per_s_per_gpu
+            rate = speed(run.training, run.gpu, shipped).tokens_per_s_per_gpu
             speeds.setdefault(run.gpu.name, []).append(run.tokens_per_s_per_gpu / rate)
         count += bool(run.peak_gib or run.tokens_per_s_per_gpu)
     if not count:

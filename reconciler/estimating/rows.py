@@ -1,4 +1,4 @@
-"""Reads one row of a table of published measurements as a workload.
+"""Reads one row of a table of published measurements as a training.
 
 Columns are those of the public table that ``docs/estimating.md`` describes.  Nothing measured
 is read: not the peak, the speed, MFU, the verdict or the note.  Fields a row leaves empty mean
@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from reconciler.estimating import counting
+from reconciler.estimating.frameworks import framework_of
 from reconciler.estimating.model import Experts, Model
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     Attention,
     Checkpointing,
     Engine,
@@ -24,7 +25,7 @@ from reconciler.estimating.workload import (
     Quantisation,
     Sharding,
     Task,
-    Workload,
+    Training,
 )
 
 Row = Mapping[str, str]
@@ -36,7 +37,7 @@ class MeasuredRun:
 
     id: str
     source: str
-    workload: Workload
+    training: Training
     gpu: str
     gpu_memory_gb: float
     gpus: int
@@ -50,7 +51,7 @@ def run_from(row: Row, catalogue: Mapping[str, Model]) -> MeasuredRun:
         return MeasuredRun(
             id=row.get("id", ""),
             source=row.get("source", ""),
-            workload=_workload(row, model_of(row, catalogue)),
+            training=_training(row, model_of(row, catalogue)),
             gpu=row["gpu"],
             gpu_memory_gb=float(row.get("gpu_mem_gb") or 0),
             gpus=_number(row, "n_gpus", 1),
@@ -108,15 +109,15 @@ def model_of(row: Row, catalogue: Mapping[str, Model]) -> Model:
     return min(candidates, key=lambda model: abs(counting.total(model) - published))
 
 
-def _workload(row: Row, model: Model) -> Workload:
+def _training(row: Row, model: Model) -> Training:
     tuner = row.get("tuner") or "full"
     adapter = not tuner.startswith(WHOLE)
     optimizer, galore_rank = _optimizer(f"{row.get('optimizer', 'adamw')} {tuner}")
     precision, wide = _precision(row.get("precision", "bf16"))
-    framework = _framework(row)
+    framework = framework_of(row)
     layout = _layout(row, framework.engine)
     checkpointing, recompute = _checkpointing(row.get("grad_ckpt", "none"))
-    return Workload(
+    return Training(
         model=model,
         seq_len=_number(row, "seq_len"),
         micro_batch=_number(row, "micro_batch", 1),
@@ -199,46 +200,6 @@ SHARDINGS = {
     "fsdp": Sharding.FSDP,
     "megatron-distopt": Sharding.DISTRIBUTED_OPTIMIZER,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Framework:
-    """What a source ran, as far as it decides which tensors exist."""
-
-    mark: str
-    """Part of the source's name."""
-    engine: Engine
-    shifts_logits: bool = False
-    loss: Loss = Loss.FULL
-    reduces_in_16_bit: bool = False
-
-
-FRAMEWORKS = (
-    Framework(mark="torchtitan", engine=Engine.NATIVE),
-    Framework(mark="torchtune", engine=Engine.NATIVE),
-    Framework(mark="torchao", engine=Engine.NATIVE),
-    Framework(mark="litgpt", engine=Engine.NATIVE),
-    Framework(mark="llm-foundry", engine=Engine.NATIVE, loss=Loss.IN_PLACE),
-    Framework(mark="Megatron-Bridge", engine=Engine.MEGATRON, reduces_in_16_bit=True),
-    Framework(mark="NeMo", engine=Engine.MEGATRON, reduces_in_16_bit=True),
-    Framework(mark="MindSpeed", engine=Engine.MEGATRON),
-    Framework(mark="InternEvo", engine=Engine.INTERNEVO, loss=Loss.IN_PLACE),
-    Framework(mark="QwenLM/Qwen", engine=Engine.TRANSFORMERS, shifts_logits=True),
-    Framework(mark="ms-swift v2", engine=Engine.TRANSFORMERS, shifts_logits=True),
-    Framework(mark="fsdp_qlora", engine=Engine.TRANSFORMERS, shifts_logits=True),
-    Framework(mark="EasyContext", engine=Engine.TRANSFORMERS, shifts_logits=True),
-)
-"""Software is part of a configuration; where a row does not name it, its columns decide."""
-
-
-def _framework(row: Row) -> Framework:
-    source = row.get("source", "")
-    megatron = row.get("zero_fsdp") == "megatron-distopt"
-    for framework in FRAMEWORKS:
-        if framework.mark in source and not (megatron and "ms-swift" in source):
-            return framework
-    engine = Engine.MEGATRON if megatron else Engine.TRANSFORMERS
-    return Framework(mark="", engine=engine)
 
 
 def _optimizer(text: str) -> tuple[Optimizer, int]:

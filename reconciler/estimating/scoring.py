@@ -80,13 +80,13 @@ def case(
         tokens_per_s=float(row.get("measured_tokens_per_s_per_gpu") or 0) or None,
         fitted=row.get("fits", "yes") != "OOM",
         quality=row.get("quality", "A"),
-        estimate=estimate(run.workload, gpu, constants),
+        estimate=estimate(run.training, gpu, constants),
     )
 
 
 def repredict(one: Case, constants: Constants) -> Case:
     """Return the same row under other constants."""
-    return replace(one, estimate=estimate(one.run.workload, one.gpu, constants))
+    return replace(one, estimate=estimate(one.run.training, one.gpu, constants))
 
 
 def _peak(row: Row) -> float | None:
@@ -145,17 +145,17 @@ def larger(cases: Iterable[Case], constants: Constants) -> tuple[Larger, ...]:
     for one in cases:
         if one.peak_gib is None or not one.fitted:
             continue
-        workload = one.run.workload
+        training = one.run.training
         moving = max(one.peak_gib - one.estimate.memory.states_gib, 0.0)
         for axis in ("micro_batch", "seq_len"):
-            now: int = getattr(workload, axis)
+            now: int = getattr(training, axis)
             following = 1 << now.bit_length()
             implied = one.peak_gib + moving * (following / now - 1)
             if implied > one.gpu.memory_gib:
                 bigger = (
-                    replace(workload, micro_batch=following)
+                    replace(training, micro_batch=following)
                     if axis == "micro_batch"
-                    else replace(workload, seq_len=following)
+                    else replace(training, seq_len=following)
                 )
                 found.append(
                     Larger(
@@ -196,7 +196,7 @@ def scores(cases: Sequence[Case], constants: Constants) -> Scores:
     oom = [one for one in counted if not one.fitted]
     fitting = [one for one in counted if one.fitted]
     synthetic = larger(counted, constants)
-    ratios = [margin(one.run.workload, constants.margins).p90 for one in measured]
+    ratios = [margin(one.run.training, constants.margins).p90 for one in measured]
     covered = [
         min(one.p50_gib * ratio, one.gpu.memory_gib) >= min(one.peak_gib or 0, one.gpu.memory_gib)
         for one, ratio in zip(measured, ratios, strict=True)
@@ -234,7 +234,7 @@ def order(cases: Iterable[Case]) -> list[bool]:
     for one in cases:
         if one.tokens_per_s is None:
             continue
-        w = one.run.workload
+        w = one.run.training
         key = (w.model.name, one.gpu.name, str(one.run.gpus), str(w.step_tokens))
         groups.setdefault(key, []).append(one)
     right = []
@@ -242,7 +242,7 @@ def order(cases: Iterable[Case]) -> list[bool]:
         for index, first in enumerate(group):
             for second in group[index + 1 :]:
                 a, b = first.tokens_per_s or 0.0, second.tokens_per_s or 0.0
-                if abs(a / b - 1) < 0.02 or first.run.workload == second.run.workload:
+                if abs(a / b - 1) < 0.02 or first.run.training == second.run.training:
                     continue
                 predicted = (
                     first.estimate.speed.tokens_per_s_per_gpu

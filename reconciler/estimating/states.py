@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from reconciler.estimating import counting
 from reconciler.estimating.counting import Linear
 from reconciler.estimating.model import Model
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     GALORE_FAMILY,
     Engine,
     Layout,
@@ -21,7 +21,7 @@ from reconciler.estimating.workload import (
     Precision,
     Quantisation,
     Sharding,
-    Workload,
+    Training,
 )
 
 QUANTISED_BYTES = {
@@ -65,36 +65,36 @@ class Stage:
         return self.block + self.experts + self.embedding + self.head
 
 
-def stages(workload: Workload) -> tuple[Stage, ...]:
+def stages(training: Training) -> tuple[Stage, ...]:
     """Return the stages that can hold the peak: the first and the last of the pipeline.
 
     1F1B (Narayanan et al., 2104.04473): stage 0 has min(stages, micro-batches) forward passes
     in flight, the last one has one; interleaving multiplies by 1 + (p - 1) / (p v)
     (Korthikanti et al., 2205.05198, section 4.2.3).
     """
-    model, layout = workload.model, workload.layout
+    model, layout = training.model, training.layout
     p = layout.pipeline
     layers = -(-model.layers // p)
     if p == 1 or layout.naive_pipeline:
-        whole = _stage(workload, layers, embedding=True, head=p == 1, in_flight=1.0)
+        whole = _stage(training, layers, embedding=True, head=p == 1, in_flight=1.0)
         if p == 1:
             return (whole,)
-        return whole, _stage(workload, layers, embedding=False, head=True, in_flight=1.0)
-    flying = float(min(p, workload.accumulation))
+        return whole, _stage(training, layers, embedding=False, head=True, in_flight=1.0)
+    flying = float(min(p, training.accumulation))
     last = 1.0
     if layout.virtual > 1:
         flying *= 1 + (p - 1) / (p * layout.virtual)
         last = min(flying, 1.0 + (layout.virtual - 1) * p / (p * layout.virtual))
     return (
-        _stage(workload, layers, embedding=True, head=False, in_flight=flying),
-        _stage(workload, layers, embedding=False, head=True, in_flight=last),
+        _stage(training, layers, embedding=True, head=False, in_flight=flying),
+        _stage(training, layers, embedding=False, head=True, in_flight=last),
     )
 
 
 def _stage(
-    workload: Workload, layers: int, *, embedding: bool, head: bool, in_flight: float
+    training: Training, layers: int, *, embedding: bool, head: bool, in_flight: float
 ) -> Stage:
-    model, layout = workload.model, workload.layout
+    model, layout = training.model, training.layout
     vocabulary = counting.embedding(model)
     rest = counting.total(model) - counting.routed(model) - vocabulary - counting.head(model)
     share = layers / model.layers
@@ -134,39 +134,39 @@ class States:
     """Trained parameters of the rank's slice, before data sharding."""
 
 
-def states(workload: Workload, stage: Stage) -> States:
+def states(training: Training, stage: Stage) -> States:
     """Return what the rank keeps between steps, and what the optimizer step adds for a moment."""
-    return _adapter(workload, stage) if workload.is_adapter else _full(workload, stage)
+    return _adapter(training, stage) if training.is_adapter else _full(training, stage)
 
 
-def _full(workload: Workload, stage: Stage) -> States:
-    layout, sharding = workload.layout, workload.layout.sharding
+def _full(training: Training, stage: Stage) -> States:
+    layout, sharding = training.layout, training.layout.sharding
     dense, experts = stage.parameters - stage.experts, stage.experts
     whole = dense + experts
     shard = dense / layout.shards + experts / expert_shards(layout)
-    weight, gradient, kept = _bytes_each(workload)
+    weight, gradient, kept = _bytes_each(training)
     pipelined = sharding is Sharding.FSDP and layout.pipeline > 1
     weights = weight * (shard if sharding in (Sharding.ZERO3, Sharding.FSDP) else whole)
     gradients = gradient * (
         shard if sharding in (Sharding.ZERO2, Sharding.ZERO3, Sharding.FSDP) else whole
     )
-    optimizer = _optimizer_bytes(workload, stage, whole if sharding is Sharding.NONE else shard)
+    optimizer = _optimizer_bytes(training, stage, whole if sharding is Sharding.NONE else shard)
     if pipelined:
         weights += 2 * whole
         gradients += 4 * whole
-    if workload.in_backward:
+    if training.in_backward:
         gradients = gradient * max(whole / max(stage.layers, 1), stage.embedding)
     held = whole if sharding is Sharding.NONE else shard
-    temporaries = _step_temporaries(workload, held, kept)
-    if workload.offload is Offload.PARAMETERS:
+    temporaries = _step_temporaries(training, held, kept)
+    if training.offload is Offload.PARAMETERS:
         weights, gradients, optimizer, temporaries = 0.0, 0.0, 0.0, 0.0
-    if workload.offload is Offload.OPTIMIZER:
+    if training.offload is Offload.OPTIMIZER:
         optimizer, temporaries = 0.0, 0.0
-    if workload.optimizer is Optimizer.PAGED_ADAMW_8BIT:
+    if training.optimizer is Optimizer.PAGED_ADAMW_8BIT:
         optimizer = 0.0
-    if workload.has_reference:
+    if training.has_reference:
         frozen = 2 * (shard if sharding in (Sharding.ZERO3, Sharding.FSDP) else whole)
-        weights += 0.0 if workload.offload is Offload.PARAMETERS else frozen
+        weights += 0.0 if training.offload is Offload.PARAMETERS else frozen
     return States(
         weights=weights,
         gradients=gradients,
@@ -176,35 +176,35 @@ def _full(workload: Workload, stage: Stage) -> States:
     )
 
 
-def _bytes_each(workload: Workload) -> tuple[float, float, float]:
+def _bytes_each(training: Training) -> tuple[float, float, float]:
     """Return bytes a parameter of weights, gradients, and of one optimizer temporary."""
-    sharding = workload.layout.sharding
-    if workload.optimizer is Optimizer.Q_GALORE:
+    sharding = training.layout.sharding
+    if training.optimizer is Optimizer.Q_GALORE:
         return 1.02, 2.0, 2.0
-    if workload.precision is Precision.FP32:
+    if training.precision is Precision.FP32:
         return 4.0, 4.0, 4.0
-    if not workload.master:
+    if not training.master:
         return 2.0, 2.0, 2.0
     if sharding in (Sharding.FSDP, Sharding.NONE):
         return 4.0, 4.0, 4.0
     if sharding is Sharding.DISTRIBUTED_OPTIMIZER:
-        return 2.0, 2.0 if workload.reduces_in_16_bit else 4.0, 4.0
+        return 2.0, 2.0 if training.reduces_in_16_bit else 4.0, 4.0
     return 2.0, 2.0, 4.0
 
 
-def _optimizer_bytes(workload: Workload, stage: Stage, parameters: float) -> float:
+def _optimizer_bytes(training: Training, stage: Stage, parameters: float) -> float:
     """Return the optimizer's bytes for ``parameters`` held on this rank."""
-    weight, _, _ = _bytes_each(workload)
-    master = 4.0 if workload.master and weight < 4.0 else 0.0
-    wide = workload.master or workload.precision is Precision.FP32
+    weight, _, _ = _bytes_each(training)
+    master = 4.0 if training.master and weight < 4.0 else 0.0
+    wide = training.master or training.precision is Precision.FP32
     moment = 4.0 if wide else 2.0
-    if workload.optimizer in GALORE_FAMILY:
-        return master * parameters + _galore(workload, stage) * parameters / stage.parameters
-    each = MOMENT_BYTES.get(workload.optimizer, 2 * moment)
-    if workload.optimizer in (Optimizer.LION, Optimizer.MUON):
+    if training.optimizer in GALORE_FAMILY:
+        return master * parameters + _galore(training, stage) * parameters / stage.parameters
+    each = MOMENT_BYTES.get(training.optimizer, 2 * moment)
+    if training.optimizer in (Optimizer.LION, Optimizer.MUON):
         each = moment
-    if workload.optimizer is Optimizer.LISA:
-        each *= LISA_LAYERS / workload.model.layers
+    if training.optimizer is Optimizer.LISA:
+        each *= LISA_LAYERS / training.model.layers
     return (master + each) * parameters
 
 
@@ -212,26 +212,26 @@ LISA_LAYERS = 2
 """Layers LISA trains at a time by default (2403.17919)."""
 
 
-def _galore(workload: Workload, stage: Stage) -> float:
+def _galore(training: Training, stage: Stage) -> float:
     """Return GaLore's bytes for the whole stage: projected matrices, full Adam for the rest."""
-    model = workload.model
-    eight = workload.optimizer in (Optimizer.GALORE_8BIT, Optimizer.Q_GALORE)
+    model = training.model
+    eight = training.optimizer in (Optimizer.GALORE_8BIT, Optimizer.Q_GALORE)
     moment, projector = (1.02, 2.0) if eight else (2.0, 2.0)
-    if workload.optimizer is Optimizer.Q_GALORE:
+    if training.optimizer is Optimizer.Q_GALORE:
         projector = 0.5
     share = stage.layers / model.layers
     projected = 0.0
     matrices = 0.0
     for linear in counting.linears(model):
         short, long = sorted((linear.inputs, linear.outputs))
-        rank = min(workload.galore_rank, short)
-        copies = linear.copies * linear.layers * share / workload.layout.tensor
+        rank = min(training.galore_rank, short)
+        copies = linear.copies * linear.layers * share / training.layout.tensor
         projected += copies * (2 * moment * rank * long + projector * rank * short)
         matrices += copies * linear.parameters
     return projected + 2 * moment * max(stage.parameters - matrices, 0.0)
 
 
-def _step_temporaries(workload: Workload, held: float, each: float) -> float:
+def _step_temporaries(training: Training, held: float, each: float) -> float:
     """Return what the optimizer step needs for a moment.
 
     torch's AdamW takes the square root of every second moment at once (``foreach``), one more
@@ -239,13 +239,13 @@ def _step_temporaries(workload: Workload, held: float, each: float) -> float:
     InternEvo's flattens the gradients, widens them, and then runs torch's; a fused or 8-bit
     kernel needs nothing.
     """
-    if workload.in_backward or workload.optimizer is not Optimizer.ADAMW:
+    if training.in_backward or training.optimizer is not Optimizer.ADAMW:
         return 0.0
-    if workload.engine is Engine.INTERNEVO:
+    if training.engine is Engine.INTERNEVO:
         return (2 + 4 + 4) * held
-    if workload.layout.sharding in (Sharding.ZERO1, Sharding.ZERO2, Sharding.ZERO3):
+    if training.layout.sharding in (Sharding.ZERO1, Sharding.ZERO2, Sharding.ZERO3):
         return 4 * min(held, ZERO_SUB_GROUP)
-    if workload.engine is not Engine.TRANSFORMERS:
+    if training.engine is not Engine.TRANSFORMERS:
         return 0.0
     return each * held
 
@@ -254,27 +254,27 @@ ZERO_SUB_GROUP = 1e9
 """DeepSpeed's ``sub_group_size``: parameters updated at once."""
 
 
-def _adapter(workload: Workload, stage: Stage) -> States:
-    layout = workload.layout
+def _adapter(training: Training, stage: Stage) -> States:
+    layout = training.layout
     sharded = layout.sharding in (Sharding.ZERO3, Sharding.FSDP)
-    base = frozen_bytes(workload, stage)
+    base = frozen_bytes(training, stage)
     if sharded:
         base /= layout.shards
-    trained = adapter_parameters(workload, stage)
+    trained = adapter_parameters(training, stage)
     held = trained / layout.shards if sharded else trained
-    each = 2.0 if workload.engine is Engine.NATIVE and not workload.master else 4.0
+    each = 2.0 if training.engine is Engine.NATIVE and not training.master else 4.0
     extra = 0.0
-    if workload.trains_embedding:
+    if training.trains_embedding:
         extra = (stage.embedding + stage.head) * (1 / layout.shards if sharded else 1.0)
-    moments = MOMENT_BYTES.get(workload.optimizer, 2 * each)
-    whole = 2.0 if each == 2.0 or workload.precision is not Precision.FP32 else 4.0
+    moments = MOMENT_BYTES.get(training.optimizer, 2 * each)
+    whole = 2.0 if each == 2.0 or training.precision is not Precision.FP32 else 4.0
     optimizer = moments * held + 2 * whole * extra
     weights = base + each * held + whole * extra
     gradients = each * held + whole * extra
-    temporaries = gradients if workload.engine is Engine.TRANSFORMERS else 0.0
-    if workload.offload in (Offload.OPTIMIZER, Offload.PARAMETERS):
+    temporaries = gradients if training.engine is Engine.TRANSFORMERS else 0.0
+    if training.offload in (Offload.OPTIMIZER, Offload.PARAMETERS):
         optimizer = temporaries = 0.0
-    if workload.offload is Offload.PARAMETERS:
+    if training.offload is Offload.PARAMETERS:
         weights = gradients = 0.0
     return States(
         weights=weights,
@@ -285,33 +285,33 @@ def _adapter(workload: Workload, stage: Stage) -> States:
     )
 
 
-def adapter_parameters(workload: Workload, stage: Stage) -> float:
+def adapter_parameters(training: Training, stage: Stage) -> float:
     """Return the adapter's parameters on this stage, split over tensor-parallel ranks."""
-    model = workload.model
-    count = counting.adapter(model, workload.lora_rank, workload.lora_targets, dora=workload.dora)
-    return count * stage.layers / model.layers / workload.layout.tensor
+    model = training.model
+    count = counting.adapter(model, training.lora_rank, training.lora_targets, dora=training.dora)
+    return count * stage.layers / model.layers / training.layout.tensor
 
 
-def frozen_bytes(workload: Workload, stage: Stage) -> float:
+def frozen_bytes(training: Training, stage: Stage) -> float:
     """Return the bytes of the frozen base on this stage, before data sharding.
 
     Quantisers leave embedding, head and norms alone; without sharding, PEFT's
     ``prepare_model_for_kbit_training`` then widens those to 32 bit under bitsandbytes.
     """
-    plain = 4.0 if workload.precision is Precision.FP32 else 2.0
-    if workload.quantisation is Quantisation.NONE:
+    plain = 4.0 if training.precision is Precision.FP32 else 2.0
+    if training.quantisation is Quantisation.NONE:
         return plain * stage.parameters
-    small = QUANTISED_BYTES[workload.quantisation]
-    rest = 4.0 if widens(workload) else plain
+    small = QUANTISED_BYTES[training.quantisation]
+    rest = 4.0 if widens(training) else plain
     return small * (stage.block + stage.experts) + rest * (stage.embedding + stage.head)
 
 
-def widens(workload: Workload) -> bool:
+def widens(training: Training) -> bool:
     """Return whether unquantised weights, and so the residual stream, are 32-bit."""
     return (
-        workload.quantisation in (Quantisation.NF4, Quantisation.NF4_DOUBLE, Quantisation.INT8)
-        and workload.engine is Engine.TRANSFORMERS
-        and workload.layout.sharding is Sharding.NONE
+        training.quantisation in (Quantisation.NF4, Quantisation.NF4_DOUBLE, Quantisation.INT8)
+        and training.engine is Engine.TRANSFORMERS
+        and training.layout.sharding is Sharding.NONE
     )
 
 

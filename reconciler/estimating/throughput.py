@@ -13,7 +13,7 @@ from reconciler.estimating.communication import bubble, communication
 from reconciler.estimating.constants import Constants, SpeedConstants
 from reconciler.estimating.hardware import Gpu
 from reconciler.estimating.states import Stage, stages, states
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     Attention,
     Checkpointing,
     Engine,
@@ -23,7 +23,7 @@ from reconciler.estimating.workload import (
     Precision,
     Quantisation,
     Sharding,
-    Workload,
+    Training,
 )
 
 
@@ -42,25 +42,25 @@ class Speed:
     update_s: float
 
 
-def speed(workload: Workload, gpu: Gpu, constants: Constants) -> Speed:
+def speed(training: Training, gpu: Gpu, constants: Constants) -> Speed:
     """Return the step time of the slowest stage and what follows from it."""
     c = constants.speed
-    layout, count = workload.layout, workload.accumulation
-    stage = max(stages(workload), key=lambda one: _busy(workload, gpu, one, constants))
-    compute = _busy(workload, gpu, stage, constants)
-    talk = communication(workload, gpu, stage, c)
+    layout, count = training.layout, training.accumulation
+    stage = max(stages(training), key=lambda one: _busy(training, gpu, one, constants))
+    compute = _busy(training, gpu, stage, constants)
+    talk = communication(training, gpu, stage, c)
     hidden = talk.hidden_micro_s
     micro = max(compute, hidden) + c.exposed * min(compute, hidden) + talk.blocking_micro_s
     idle = bubble(layout, count) * count * micro
-    update = _update(workload, gpu, stage, c)
+    update = _update(training, gpu, stage, c)
     step = count * micro + idle + update + talk.step_s
-    fill = c.variable_fill if workload.lengths is not Lengths.FIXED else 1.0
-    tokens = workload.step_tokens * fill
+    fill = c.variable_fill if training.lengths is not Lengths.FIXED else 1.0
+    tokens = training.step_tokens * fill
     rate = tokens / step / layout.gpus
     return Speed(
         step_s=step,
         tokens_per_s_per_gpu=rate,
-        mfu=rate * flops.training(workload) / (gpu.bf16_tflops * 1e12),
+        mfu=rate * flops.model_flops(training) / (gpu.bf16_tflops * 1e12),
         compute_s=count * compute,
         exposed_s=count * (micro - compute) + talk.step_s,
         bubble_s=idle,
@@ -80,31 +80,31 @@ peak for version 1 and 50-73 % for version 2, FlashAttention-3 (2407.08608) 75 %
 
 
 def matmul_rate(
-    workload: Workload, gpu: Gpu, constants: SpeedConstants, *, width: float, fp8: bool
+    training: Training, gpu: Gpu, constants: SpeedConstants, *, width: float, fp8: bool
 ) -> float:
     """Return operations a second of matrix products of ``width`` on ``gpu``."""
     ridge = gpu.bf16_tflops / max(gpu.memory_tb_s, 1e-6)
     share = constants.ridge / (constants.ridge + ridge) * width / (width + constants.narrow)
     gain = 1.0
-    if fp8 and workload.precision is Precision.FP8 and gpu.fp8_tflops:
+    if fp8 and training.precision is Precision.FP8 and gpu.fp8_tflops:
         gain = constants.fp8_gain
-    if workload.precision is Precision.FP32:
+    if training.precision is Precision.FP32:
         gain = 0.25
     return gpu.bf16_tflops * 1e12 * share * gain
 
 
-def _busy(workload: Workload, gpu: Gpu, stage: Stage, constants: Constants) -> float:
+def _busy(training: Training, gpu: Gpu, stage: Stage, constants: Constants) -> float:
     """Return seconds one micro-batch keeps a rank of ``stage`` busy."""
     c = constants.speed
-    fill = c.variable_fill if workload.lengths is not Lengths.FIXED else 1.0
-    tokens = workload.micro_tokens / workload.layout.context * fill
+    fill = c.variable_fill if training.lengths is not Lengths.FIXED else 1.0
+    tokens = training.micro_tokens / training.layout.context * fill
     device = tokens * (
-        _products(workload, gpu, stage, c, tokens, fill) + _traffic(workload, gpu, stage, constants)
+        _products(training, gpu, stage, c, tokens, fill) + _traffic(training, gpu, stage, constants)
     )
-    device += _unpacking(workload, gpu, stage, c)
-    host = _host(workload, stage, c)
+    device += _unpacking(training, gpu, stage, c)
+    host = _host(training, stage, c)
     busy: float = (device**OVERLAP + host**OVERLAP) ** (1 / OVERLAP)
-    return busy + _hooks(workload, stage, c)
+    return busy + _hooks(training, stage, c)
 
 
 OVERLAP = 3.0
@@ -113,69 +113,69 @@ other."""
 
 
 def _products(
-    workload: Workload, gpu: Gpu, stage: Stage, c: SpeedConstants, tokens: float, fill: float
+    training: Training, gpu: Gpu, stage: Stage, c: SpeedConstants, tokens: float, fill: float
 ) -> float:
     """Return seconds a token of matrix products and attention, all passes."""
-    model, layout = workload.model, workload.layout
+    model, layout = training.model, training.layout
     share = stage.layers / model.layers / layout.tensor
-    one = flops.forward(workload)
-    weights, attention = flops.passes(workload)
+    one = flops.forward(training)
+    weights, attention = flops.passes(training)
     width = min(model.hidden, model.intermediate) / layout.tensor
-    rate = matmul_rate(workload, gpu, c, width=width, fp8=True)
+    rate = matmul_rate(training, gpu, c, width=width, fp8=True)
     spent = weights * share * one.dense / rate
     if model.experts is not None:
         e = model.experts
         narrow = e.intermediate / (layout.tensor if layout.expert == 1 else 1)
         each = tokens * e.active / (e.count / layout.expert)
-        grouped = matmul_rate(workload, gpu, c, width=narrow, fp8=True)
+        grouped = matmul_rate(training, gpu, c, width=narrow, fp8=True)
         spent += weights * share * one.routed / (grouped * each / (each + c.expert_tokens))
-    wide = matmul_rate(workload, gpu, c, width=model.hidden, fp8=False)
-    core = c.attention * ATTENTION_SHARES[_kernel(workload)]
+    wide = matmul_rate(training, gpu, c, width=model.hidden, fp8=False)
+    core = c.attention * ATTENTION_SHARES[_kernel(training)]
     if layout.context > 1 and layout.is_ring:
         core *= c.ring
     spent += attention * share * one.attention * fill / (wide * core)
     return spent + stage.has_head * weights * one.head / layout.tensor / wide
 
 
-def _kernel(workload: Workload) -> Attention:
+def _kernel(training: Training) -> Attention:
     """Return the attention kernel: Megatron runs cuDNN's where flash attention is asked for."""
-    if workload.engine is Engine.MEGATRON and workload.attention is Attention.FLASH:
+    if training.engine is Engine.MEGATRON and training.attention is Attention.FLASH:
         return Attention.FLASH3
-    return workload.attention
+    return training.attention
 
 
-def _traffic(workload: Workload, gpu: Gpu, stage: Stage, constants: Constants) -> float:
+def _traffic(training: Training, gpu: Gpu, stage: Stage, constants: Constants) -> float:
     """Return seconds a token of point-wise work at memory bandwidth."""
-    layout = workload.layout
-    kept = layer(workload, constants.memory).per_rank(layout.tensor, sequence=layout.sequence)
-    again = 4 / 3 if workload.checkpointing is Checkpointing.FULL else 1.0
+    layout = training.layout
+    kept = layer(training, constants.memory).per_rank(layout.tensor, sequence=layout.sequence)
+    again = 4 / 3 if training.checkpointing is Checkpointing.FULL else 1.0
     moved = constants.speed.traffic * again * kept * stage.layers
     return moved / (max(gpu.memory_tb_s, 1e-6) * 1e12)
 
 
-def _host(workload: Workload, stage: Stage, c: SpeedConstants) -> float:
+def _host(training: Training, stage: Stage, c: SpeedConstants) -> float:
     """Return seconds the host needs to launch a micro-batch's kernels.
 
     transformers before version 5 launches every expert by itself; an adapter on a matrix adds
     about a tenth of a layer's launches, DoRA's norm twice more.
     """
-    weights, _ = flops.passes(workload)
+    weights, _ = flops.passes(training)
     units = float(stage.layers)
-    model = workload.model
-    if model.experts is not None and workload.engine is Engine.TRANSFORMERS:
+    model = training.model
+    if model.experts is not None and training.engine is Engine.TRANSFORMERS:
         units *= 1 + model.experts.count / 8
-    seconds = c.launch_s * units * (weights + 1) * (0.5 if workload.is_fused else 1.0)
-    if workload.is_adapter:
-        adapters = len(counting.trained_linears(model, workload.lora_targets))
-        seconds *= 1 + (0.3 if workload.dora else 0.1) * adapters
+    seconds = c.launch_s * units * (weights + 1) * (0.5 if training.is_fused else 1.0)
+    if training.is_adapter:
+        adapters = len(counting.trained_linears(model, training.lora_targets))
+        seconds *= 1 + (0.3 if training.dora else 0.1) * adapters
     return seconds
 
 
-def _hooks(workload: Workload, stage: Stage, c: SpeedConstants) -> float:
+def _hooks(training: Training, stage: Stage, c: SpeedConstants) -> float:
     """Return seconds ZeRO-3 spends around its modules, never hidden."""
-    if workload.layout.sharding is not Sharding.ZERO3:
+    if training.layout.sharding is not Sharding.ZERO3:
         return 0.0
-    experts = workload.model.experts
+    experts = training.model.experts
     return c.hook_s * stage.layers * (1 + (experts.count if experts else 0))
 
 
@@ -183,31 +183,31 @@ LOW_BIT = frozenset({Optimizer.ADAMW_8BIT, Optimizer.ADAMW_4BIT, Optimizer.PAGED
 """Optimizers that widen their states, update, and narrow them again: 8 bytes more a parameter."""
 
 
-def layout_shards(workload: Workload) -> int:
+def layout_shards(training: Training) -> int:
     """Return over how many ranks one replica's optimizer states are spread."""
-    return 1 if workload.layout.sharding is Sharding.NONE else workload.layout.shards
+    return 1 if training.layout.sharding is Sharding.NONE else training.layout.shards
 
 
-def _unpacking(workload: Workload, gpu: Gpu, stage: Stage, constants: SpeedConstants) -> float:
+def _unpacking(training: Training, gpu: Gpu, stage: Stage, constants: SpeedConstants) -> float:
     """Return seconds to dequantise the stage's weights in every pass over them."""
-    if workload.quantisation is Quantisation.NONE:
+    if training.quantisation is Quantisation.NONE:
         return 0.0
-    gptq = workload.quantisation in (Quantisation.GPTQ4, Quantisation.GPTQ8)
+    gptq = training.quantisation in (Quantisation.GPTQ4, Quantisation.GPTQ8)
     each = constants.gptq_bytes if gptq else constants.dequantise_bytes
-    passes = 3.0 if workload.checkpointing is Checkpointing.FULL else 2.0
+    passes = 3.0 if training.checkpointing is Checkpointing.FULL else 2.0
     return passes * each * (stage.block + stage.experts) / (gpu.memory_tb_s * 1e12)
 
 
-def _update(workload: Workload, gpu: Gpu, stage: Stage, constants: SpeedConstants) -> float:
+def _update(training: Training, gpu: Gpu, stage: Stage, constants: SpeedConstants) -> float:
     """Return seconds of the optimizer step: every state is read and written once."""
-    held = states(workload, stage)
+    held = states(training, stage)
     touched = 2 * (held.gradients + held.optimizer)
-    if not workload.is_adapter:
+    if not training.is_adapter:
         touched += 2 * held.weights
-    if workload.optimizer in LOW_BIT:
-        touched += 8 * held.trained / layout_shards(workload)
+    if training.optimizer in LOW_BIT:
+        touched += 8 * held.trained / layout_shards(training)
     seconds = touched / (max(gpu.memory_tb_s, 1e-6) * 1e12)
-    if workload.offload in (Offload.OPTIMIZER, Offload.PARAMETERS) and not workload.is_adapter:
-        mine = stage.parameters / workload.layout.shards
+    if training.offload in (Offload.OPTIMIZER, Offload.PARAMETERS) and not training.is_adapter:
+        mine = stage.parameters / training.layout.shards
         seconds += mine / constants.host_update + 6 * mine / (constants.host_gb_s * 1e9)
     return seconds

@@ -1,4 +1,4 @@
-"""Reads a job's ``train:`` section as a workload.
+"""Reads a job's ``train:`` section as a training.
 
 The section is opaque to the planner; this is the one place where its keys mean memory and time.
 Defaults are those of the trainer's contract (a test compares them).  Keys of parallel engines
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.estimating.model import Model
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     Attention,
     Checkpointing,
     Engine,
@@ -24,7 +24,7 @@ from reconciler.estimating.workload import (
     Quantisation,
     Sharding,
     Task,
-    Workload,
+    Training,
 )
 
 Train = Mapping[str, Any]
@@ -56,7 +56,7 @@ class Setting:
     """CPU slots: no checkpointing unless asked for."""
 
 
-def workload_from(train: Train, model: Model, setting: Setting) -> Workload:
+def training_from(train: Train, model: Model, setting: Setting) -> Training:
     """Return what a ``train:`` section asks for on a gang.
 
     Raises ``ValueError`` with the reason where the values contradict each other: parallel sizes
@@ -71,7 +71,7 @@ def workload_from(train: Train, model: Model, setting: Setting) -> Workload:
     adapter = str(given["tuner_type"]) != "full"
     quantisation = _quantisation(given)
     dtype_is_wide = precision is Precision.FP32
-    return Workload(
+    return Training(
         model=model,
         seq_len=int(given.get("packing_length") or given["max_length"])
         if packed

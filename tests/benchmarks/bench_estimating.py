@@ -9,7 +9,7 @@ from pathlib import Path
 from reconciler.estimating.estimate import estimate
 from reconciler.estimating.naming import gpu_named
 from reconciler.estimating.scoring import case, scores
-from reconciler.estimating.workload import Layout, Sharding, Workload
+from reconciler.estimating.training import Layout, Sharding, Training
 from reconciler.specs.model_catalogue import (
     model_at,
     shipped_constants,
@@ -39,13 +39,13 @@ def _bulk() -> float:
     models = [model_at(name) for name in ("Qwen3-8B", "Qwen3-30B-A3B", "DeepSeek-V3")]
     started = time.process_time()
     for index in range(ESTIMATES):
-        workload = Workload(
+        training = Training(
             model=models[index % 3],
             seq_len=512 * (1 + index % 16),
             lora_rank=8 * (index % 2),
             layout=Layout(data=1 + index % 8, sharding=Sharding.ZERO3),
         )
-        estimate(workload, gpu, constants)
+        estimate(training, gpu, constants)
     return time.process_time() - started
 
 

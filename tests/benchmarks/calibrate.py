@@ -75,7 +75,7 @@ def fit_memory(cases: Sequence[Case]) -> MemoryConstants:
         return [
             log_ratio(
                 min(
-                    getattr(memory(one.run.workload, constants), f"{one.run.kind}_gib"),
+                    getattr(memory(one.run.training, constants), f"{one.run.kind}_gib"),
                     one.gpu.memory_gib,
                 ),
                 one.peak_gib or 1.0,
@@ -95,7 +95,7 @@ def fit_speed(cases: Sequence[Case], held: MemoryConstants) -> SpeedConstants:
         constants = Constants(memory=held, speed=replace(SpeedConstants(), **values))
         return [
             log_ratio(
-                speed(one.run.workload, one.gpu, constants).tokens_per_s_per_gpu,
+                speed(one.run.training, one.gpu, constants).tokens_per_s_per_gpu,
                 one.tokens_per_s or 1.0,
             )
             for one in measured

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from reconciler.cli.commands.estimate import gpu_types
-from reconciler.cli.estimates import item, options_table, workload_words
+from reconciler.cli.estimates import item, options_table, training_words
 from reconciler.cli.output import emit, output_option
 from reconciler.cli.terminal import Terminal, find_terminal, wrap
 from reconciler.cli.train_words import refused_here, train_of
@@ -17,8 +17,8 @@ from reconciler.estimating.estimate import Estimate
 from reconciler.estimating.layouts import Limits
 from reconciler.estimating.naming import UnknownNameError
 from reconciler.estimating.rule_of_thumb import rule_for
-from reconciler.estimating.train_section import Setting, workload_from
-from reconciler.estimating.workload import Precision, Workload
+from reconciler.estimating.train_section import Setting, training_from
+from reconciler.estimating.training import Precision, Training
 from reconciler.specs.model_catalogue import model_at, shipped_constants
 
 DEFAULT_BATCH = 64
@@ -51,44 +51,44 @@ def advise(
     """
     (gpu,) = gpu_types((gpu_type,))
     train = train_of(words)
-    workload = _workload(model, train)
-    batch = global_batch or workload.global_batch
-    if global_batch is None and workload.global_batch == 1:
+    training = _training(model, train)
+    batch = global_batch or training.global_batch
+    if global_batch is None and training.global_batch == 1:
         batch = max(DEFAULT_BATCH, gpus)
     limits = Limits(gpus=gpus, global_batch=batch)
     constants = shipped_constants()
-    found = find_layouts(workload, gpu, limits, constants, _runs_here)
+    found = find_layouts(training, gpu, limits, constants, _runs_here)
     if output == "json":
         emit(_item(found), "json")
     else:
-        click.echo(_text(found, workload, gpus, gpu.name, batch, find_terminal(color)))
+        click.echo(_text(found, training, gpus, gpu.name, batch, find_terminal(color)))
     if found.winner is None:
         ctx.exit(1)
 
 
-def _workload(model: str, train: dict[str, Any]) -> Workload:
+def _training(model: str, train: dict[str, Any]) -> Training:
     try:
         shape = model_at(model)
         given = {"attn_impl": "flash", "packing": True, **train, "model": model}
-        workload = workload_from(given, shape, Setting(gpus=1))
+        training = training_from(given, shape, Setting(gpus=1))
     except UnknownNameError as error:
         raise NotFoundError(str(error)) from error
     except ValueError as error:
         raise UsageError(f"{error} (the advisor chooses parallel sizes itself)") from error
-    if workload.is_adapter or workload.precision is Precision.FP32:
-        return workload
-    return replace(workload, master=True)  # every layout alike: 32-bit sums, as is usual
+    if training.is_adapter or training.precision is Precision.FP32:
+        return training
+    return replace(training, master=True)  # every layout alike: 32-bit sums, as is usual
 
 
 def _item(found: Advice) -> dict[str, Any]:
     rule = None
     if found.winner is not None:
-        one = rule_for(found.winner.workload.model)
+        one = rule_for(found.winner.training.model)
         rule = {"models": one.models, "strategy": one.strategy, "measured": one.measured}
     return {
         "kind": "Advice",
         "options": [
-            {**item(one), "train": list(train_lines(one.workload))} for one in found.options
+            {**item(one), "train": list(train_lines(one.training))} for one in found.options
         ],
         "looked_at": found.looked_at,
         "fitting": found.fitting,
@@ -101,15 +101,15 @@ def _item(found: Advice) -> dict[str, Any]:
 
 def _text(
     found: Advice,
-    workload: Workload,
+    training: Training,
     gpus: int,
     gpu: str,
     batch: int,
     terminal: Terminal,
 ) -> str:
     lines = [
-        workload_words(workload).rpartition(",")[0]
-        + f", {workload.seq_len} tokens, {batch} samples a step",
+        training_words(training).rpartition(",")[0]
+        + f", {training.seq_len} tokens, {batch} samples a step",
         f"{found.looked_at} layouts on {gpus} x {gpu}, {found.fitting} surely fit",
         "",
     ]
@@ -118,9 +118,9 @@ def _text(
     else:
         lines += [options_table(found.options, terminal), ""]
         lines += _why(found, found.winner, terminal)
-        lines += ["", "train:", *(f"  {line}" for line in train_lines(found.winner.workload))]
+        lines += ["", "train:", *(f"  {line}" for line in train_lines(found.winner.training))]
         lines += _cannot(found, found.winner)
-    rule = rule_for(workload.model)
+    rule = rule_for(training.model)
     lines += ["", f"rule of thumb for {rule.models}: {rule.strategy}"]
     lines.append(wrap(f"measured: {rule.measured}", terminal.width, "          "))
     return "\n".join(lines)
@@ -132,14 +132,14 @@ def _nothing(found: Advice, gpus: int, gpu: str) -> list[str]:
         return [f"no layout divides evenly over {gpus} GPUs: try another --global-batch"]
     return [
         f"nothing fits on {gpus} x {gpu}; the closest needs {closest.p50_gib:.1f} GiB a GPU "
-        f"of {closest.fit.usable_gib:.1f}: {layout_words(closest.workload)}",
+        f"of {closest.fit.usable_gib:.1f}: {layout_words(closest.training)}",
         "take more GPUs, an adapter (tuner_type=lora), a shorter max_length, or offload the "
         "optimizer (optimizer_cpu_offload=true with `headway estimate`)",
     ]
 
 
 def _why(found: Advice, winner: Estimate, terminal: Terminal) -> list[str]:
-    lines = [f"first: {layout_words(winner.workload)}"]
+    lines = [f"first: {layout_words(winner.training)}"]
     other = found.runner_up
     if other is not None:
         ratio = other.speed.step_s / winner.speed.step_s
@@ -147,31 +147,31 @@ def _why(found: Advice, winner: Estimate, terminal: Terminal) -> list[str]:
         words = f"{100 * (ratio - 1):.0f} % faster than" if ratio > SAME else "as fast as"
         words = "as fast as, and plainer than," if ratio < 1 else words
         lines.append(
-            wrap(f"{words} {layout_words(other.workload)}: {causes}", terminal.width, "  ")
+            wrap(f"{words} {layout_words(other.training)}: {causes}", terminal.width, "  ")
         )
     if found.smaller is not None:
         lines.append(
             f"fits on {found.smaller.gpus} GPU{'s' if found.smaller.gpus > 1 else ''} too: "
-            f"{layout_words(found.smaller.workload)}, {found.smaller.speed.step_s:.2f} s a step"
+            f"{layout_words(found.smaller.training)}, {found.smaller.speed.step_s:.2f} s a step"
         )
     lines += [f"note: {note}" for note in winner.notes]
     return lines
 
 
-def _keys(workload: Workload) -> list[str]:
-    return [line.partition(":")[0] for line in train_lines(workload)]
+def _keys(training: Training) -> list[str]:
+    return [line.partition(":")[0] for line in train_lines(training)]
 
 
-def _runs_here(workload: Workload) -> bool:
+def _runs_here(training: Training) -> bool:
     """Return whether this build's trainer takes every line that asks for the layout."""
-    return not refused_here(_keys(workload))
+    return not refused_here(_keys(training))
 
 
 def _cannot(found: Advice, winner: Estimate) -> list[str]:
     """Return what this build's trainer does not take of the winner, and what it does instead."""
     lines = [
         f"note: this build's trainer refuses {key}: {why}"
-        for key, why in refused_here(_keys(winner.workload)).items()
+        for key, why in refused_here(_keys(winner.training)).items()
     ]
     if not lines:
         return []
@@ -181,10 +181,10 @@ def _cannot(found: Advice, winner: Estimate) -> list[str]:
     lines += [
         "",
         f"fastest with this build's trainer, {best.speed.step_s:.2f} s a step: "
-        f"{layout_words(best.workload)}",
+        f"{layout_words(best.training)}",
         "train:",
     ]
-    return lines + [f"  {line}" for line in train_lines(best.workload)]
+    return lines + [f"  {line}" for line in train_lines(best.training)]
 
 
 command = advise

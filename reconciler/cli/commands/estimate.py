@@ -20,7 +20,7 @@ from reconciler.estimating.estimate import estimate as estimate_run
 from reconciler.estimating.gangs import smallest_gang
 from reconciler.estimating.hardware import CPU, Gpu
 from reconciler.estimating.naming import UnknownNameError, gpu_named
-from reconciler.estimating.train_section import Setting, workload_from
+from reconciler.estimating.train_section import Setting, training_from
 from reconciler.specs.model_catalogue import model_at, shipped_constants, shipped_gpus
 
 LARGEST_GANG = 64
@@ -78,7 +78,7 @@ def estimate(
     shown: list[tuple[Estimate, int | None, Course | None]] = []
     for train, name, gang, gpu in found:
         one = _estimated(train, name, gang, gpu, constants)
-        smallest = smallest_gang(one.workload, gpu, constants, largest=max(2 * gang, LARGEST_GANG))
+        smallest = smallest_gang(one.training, gpu, constants, largest=max(2 * gang, LARGEST_GANG))
         run = _course(one, train, steps, price, constants)
         shown.append((one, smallest.gpus if smallest else None, run))
     if output == "json":
@@ -154,7 +154,7 @@ def _estimated(
     is_cpu = gpu is CPU
     try:
         shape = model_at(name)
-        workload = workload_from(
+        training = training_from(
             {**train, "model": name},
             shape,
             Setting(gpus=min(gang, 2) if is_cpu else gang, is_cpu=is_cpu),
@@ -163,7 +163,7 @@ def _estimated(
         raise NotFoundError(str(error)) from error
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return estimate_run(workload, gpu, constants)
+    return estimate_run(training, gpu, constants)
 
 
 def _course(

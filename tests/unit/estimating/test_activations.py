@@ -7,40 +7,40 @@ import pytest
 from reconciler.estimating.activations import kept, layer
 from reconciler.estimating.config_json import model_from_config
 from reconciler.estimating.constants import MemoryConstants
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     Attention,
     Checkpointing,
     Engine,
     Layout,
     Offload,
     Quantisation,
-    Workload,
+    Training,
 )
-from tests.unit.estimating.workloads import a_workload
+from tests.unit.estimating.trainings import a_training
 
 CONSTANTS = MemoryConstants()
 
 
-def per_token(workload: Workload) -> float:
-    one = layer(workload, CONSTANTS)
+def per_token(training: Training) -> float:
+    one = layer(training, CONSTANTS)
     return one.whole + one.split
 
 
 def test_a_llama_layer_keeps_twenty_hidden_vectors_and_its_mlp() -> None:
-    workload = a_workload("Llama-3.1-8B", checkpointing=Checkpointing.NONE)
+    training = a_training("Llama-3.1-8B", checkpointing=Checkpointing.NONE)
 
-    assert per_token(workload) == 20 * 4096 + 4 * 1024 + 8 * 14336
+    assert per_token(training) == 20 * 4096 + 4 * 1024 + 8 * 14336
 
 
 def test_fused_kernels_keep_the_count_of_the_megatron_paper_without_dropout() -> None:
-    workload = a_workload("Llama-2-7B", checkpointing=Checkpointing.NONE, engine=Engine.MEGATRON)
+    training = a_training("Llama-2-7B", checkpointing=Checkpointing.NONE, engine=Engine.MEGATRON)
 
-    assert per_token(workload) == 12 * 4096 + 4 * 4096 + 6 * 11008
+    assert per_token(training) == 12 * 4096 + 4 * 4096 + 6 * 11008
 
 
 def test_a_small_adapter_keeps_less_than_full_training() -> None:
-    full = a_workload("Llama-2-7B", checkpointing=Checkpointing.NONE)
-    small = a_workload(
+    full = a_training("Llama-2-7B", checkpointing=Checkpointing.NONE)
+    small = a_training(
         "Llama-2-7B",
         checkpointing=Checkpointing.NONE,
         lora_rank=8,
@@ -54,8 +54,8 @@ def test_a_small_adapter_keeps_less_than_full_training() -> None:
 
 
 def test_bitsandbytes_keeps_the_input_of_frozen_matrices_too() -> None:
-    plain = a_workload("Llama-2-7B", lora_rank=8, lora_targets=("q", "v"), engine=Engine.NATIVE)
-    quantised = a_workload(
+    plain = a_training("Llama-2-7B", lora_rank=8, lora_targets=("q", "v"), engine=Engine.NATIVE)
+    quantised = a_training(
         "Llama-2-7B",
         lora_rank=8,
         lora_targets=("q", "v"),
@@ -68,7 +68,7 @@ def test_bitsandbytes_keeps_the_input_of_frozen_matrices_too() -> None:
 
 def test_eager_attention_keeps_a_score_for_every_pair_of_tokens() -> None:
     flash, eager = (
-        per_token(a_workload("Llama-2-7B", seq_len=4096, attention=kind))
+        per_token(a_training("Llama-2-7B", seq_len=4096, attention=kind))
         for kind in (Attention.FLASH, Attention.EAGER)
     )
 
@@ -82,38 +82,38 @@ def test_recomputing_the_attention_core_removes_the_scores() -> None:
         "recompute": ("core_attn",),
     }
 
-    eager = per_token(a_workload(attention=Attention.EAGER, **given))
+    eager = per_token(a_training(attention=Attention.EAGER, **given))
 
-    assert eager == per_token(a_workload(attention=Attention.FLASH, **given))
+    assert eager == per_token(a_training(attention=Attention.FLASH, **given))
 
 
 @pytest.mark.parametrize("tensor", [2, 4, 8])
 def test_tensor_parallelism_splits_everything_only_with_the_sequence(tensor: int) -> None:
-    workload = a_workload("Llama-3.1-70B", engine=Engine.MEGATRON)
-    one = layer(workload, CONSTANTS)
+    training = a_training("Llama-3.1-70B", engine=Engine.MEGATRON)
+    one = layer(training, CONSTANTS)
 
     assert one.per_rank(tensor, sequence=True) == pytest.approx((one.whole + one.split) / tensor)
     assert one.per_rank(tensor, sequence=False) == pytest.approx(one.whole + one.split / tensor)
 
 
 def test_full_checkpointing_stores_one_vector_a_token_and_layer() -> None:
-    workload = a_workload("Llama-2-7B", seq_len=1000)
+    training = a_training("Llama-2-7B", seq_len=1000)
 
-    found = kept(workload, CONSTANTS, layers=32, in_flight=1)
+    found = kept(training, CONSTANTS, layers=32, in_flight=1)
 
     assert found.stored == 2 * 4096 * 1000 * 32
     assert found.working > found.stored / 32
 
 
 def test_offloaded_activations_leave_two_vectors_a_token() -> None:
-    workload = a_workload("Llama-2-7B", seq_len=1000, offload=Offload.ACTIVATIONS)
+    training = a_training("Llama-2-7B", seq_len=1000, offload=Offload.ACTIVATIONS)
 
-    assert kept(workload, CONSTANTS, layers=32, in_flight=1).stored == 2 * 2 * 4096 * 1000
+    assert kept(training, CONSTANTS, layers=32, in_flight=1).stored == 2 * 2 * 4096 * 1000
 
 
 def test_contexts_divide_the_tokens() -> None:
     plain, split = (
-        kept(a_workload(layout=Layout(context=size)), CONSTANTS, layers=36, in_flight=1)
+        kept(a_training(layout=Layout(context=size)), CONSTANTS, layers=36, in_flight=1)
         for size in (1, 4)
     )
 
@@ -121,8 +121,8 @@ def test_contexts_divide_the_tokens() -> None:
 
 
 def test_experts_keep_what_the_visited_ones_keep_and_copies_of_the_token() -> None:
-    plain = a_workload("Qwen3-30B-A3B", checkpointing=Checkpointing.NONE)
-    skewed = a_workload("Qwen3-30B-A3B", checkpointing=Checkpointing.NONE, expert_imbalance=2.0)
+    plain = a_training("Qwen3-30B-A3B", checkpointing=Checkpointing.NONE)
+    skewed = a_training("Qwen3-30B-A3B", checkpointing=Checkpointing.NONE, expert_imbalance=2.0)
     visits = 8 * (8 * 768 + 2 * 2 * 2048)
 
     assert per_token(skewed) - per_token(plain) == pytest.approx(visits)
@@ -163,7 +163,7 @@ def test_autograd_keeps_what_the_formula_counts(kind: str, norms: float) -> None
         return sum(size for size, _ in storages.values()) / 128
 
     model = model_from_config({"num_hidden_layers": 2, **shape}, kind)
-    counted = per_token(Workload(model=model, seq_len=128, checkpointing=Checkpointing.NONE))
+    counted = per_token(Training(model=model, seq_len=128, checkpointing=Checkpointing.NONE))
 
     assert counted == (20 + norms) * 512 + 4 * 128 + 8 * 1600
     assert saved_bytes(2) - saved_bytes(1) == pytest.approx(counted, rel=0.01)

@@ -8,13 +8,13 @@ from reconciler.estimating.advise import advise, layout_words, reasons, train_li
 from reconciler.estimating.layouts import Limits, layouts
 from reconciler.estimating.margins import Verdict
 from reconciler.estimating.rule_of_thumb import RULES, rule_for
-from reconciler.estimating.train_section import Setting, workload_from
-from reconciler.estimating.workload import Engine, Sharding, Workload
-from tests.unit.estimating.workloads import a_gpu, a_model, a_workload, constants
+from reconciler.estimating.train_section import Setting, training_from
+from reconciler.estimating.training import Engine, Sharding, Training
+from tests.unit.estimating.trainings import a_gpu, a_model, a_training, constants
 
 
-def full(name: str, seq_len: int = 8192) -> Workload:
-    return a_workload(name, seq_len=seq_len, packed=True, master=True)
+def full(name: str, seq_len: int = 8192) -> Training:
+    return a_training(name, seq_len=seq_len, packed=True, master=True)
 
 
 def test_every_layout_divides_evenly() -> None:
@@ -22,16 +22,16 @@ def test_every_layout_divides_evenly() -> None:
     found = list(layouts(full("Qwen3-30B-A3B"), a_gpu(), limits))
 
     assert len(found) > 100
-    for workload in found:
-        layout = workload.layout
+    for training in found:
+        layout = training.layout
         assert layout.gpus == 16
-        assert workload.global_batch == 64
+        assert training.global_batch == 64
         assert 4 % layout.tensor == 0  # key-value heads
         assert 128 % layout.expert == 0
         assert (layout.data * layout.context * layout.tensor) % layout.expert == 0
         if layout.virtual > 1:
             assert 48 % (layout.pipeline * layout.virtual) == 0
-            assert workload.accumulation % layout.pipeline == 0
+            assert training.accumulation % layout.pipeline == 0
 
 
 def test_tensor_ranks_stay_inside_a_node() -> None:
@@ -59,7 +59,7 @@ def test_options_surely_fit_and_are_ranked_by_step_time() -> None:
     assert times[1:] == sorted(times[1:])
     assert times[0] <= 1.02 * min(times)
     assert found.winner is not None and found.runner_up is not None
-    assert found.winner.workload.layout != found.runner_up.workload.layout
+    assert found.winner.training.layout != found.runner_up.training.layout
 
 
 def test_a_14b_on_eight_a800_is_megatron_as_measured() -> None:
@@ -68,17 +68,17 @@ def test_a_14b_on_eight_a800_is_megatron_as_measured() -> None:
     )
 
     assert found.winner is not None
-    assert found.winner.workload.engine is Engine.MEGATRON
-    assert found.winner.workload.layout.tensor > 1
+    assert found.winner.training.engine is Engine.MEGATRON
+    assert found.winner.training.layout.tensor > 1
 
 
 def test_a_small_adapter_over_pcie_is_replicas_as_measured() -> None:
-    workload = a_workload("Llama-2-7B", lora_rank=64, packed=True)
+    training = a_training("Llama-2-7B", lora_rank=64, packed=True)
 
-    found = advise(workload, a_gpu("RTX4090"), Limits(gpus=2, global_batch=8), constants())
+    found = advise(training, a_gpu("RTX4090"), Limits(gpus=2, global_batch=8), constants())
 
     assert found.winner is not None
-    assert found.winner.workload.layout.sharding is Sharding.NONE
+    assert found.winner.training.layout.sharding is Sharding.NONE
 
 
 def test_what_fits_nowhere_names_the_closest() -> None:
@@ -90,18 +90,18 @@ def test_what_fits_nowhere_names_the_closest() -> None:
 
 
 def test_fewer_gpus_are_named_where_they_fit() -> None:
-    workload = a_workload("Qwen3-8B", lora_rank=8, packed=True)
+    training = a_training("Qwen3-8B", lora_rank=8, packed=True)
 
-    found = advise(workload, a_gpu(), Limits(gpus=8, global_batch=64), constants())
+    found = advise(training, a_gpu(), Limits(gpus=8, global_batch=64), constants())
 
     assert found.smaller is not None and found.smaller.gpus == 1
 
 
 def test_what_the_trainer_cannot_run_is_ranked_but_not_chosen_for_it() -> None:
-    workload = a_workload("Qwen3-8B", lora_rank=8, packed=True)
+    training = a_training("Qwen3-8B", lora_rank=8, packed=True)
 
     found = advise(
-        workload,
+        training,
         a_gpu(),
         Limits(gpus=8, global_batch=64),
         constants(),
@@ -109,19 +109,19 @@ def test_what_the_trainer_cannot_run_is_ranked_but_not_chosen_for_it() -> None:
     )
 
     assert found.runnable is not None
-    assert found.runnable.workload.layout.sharding is Sharding.NONE
+    assert found.runnable.training.layout.sharding is Sharding.NONE
 
 
 def test_the_lines_to_paste_ask_for_the_same_layout() -> None:
     found = advise(full("Qwen2.5-14B"), a_gpu(), Limits(gpus=8, global_batch=16), constants())
     assert found.winner is not None
-    winner = found.winner.workload
+    winner = found.winner.training
 
     train = {
         key: int(value) if value.isdigit() else value
         for key, _, value in (line.partition(": ") for line in train_lines(winner))
     }
-    back = workload_from({**train, "packing": True}, winner.model, Setting(gpus=8))
+    back = training_from({**train, "packing": True}, winner.model, Setting(gpus=8))
 
     assert back.layout == replace(winner.layout, is_ring=back.layout.is_ring)
     assert back.global_batch == winner.global_batch
@@ -135,7 +135,7 @@ def test_the_winner_is_explained_by_what_the_step_is_spent_on() -> None:
     lines = reasons(found.winner, found.runner_up)
 
     assert any("s less" in line for line in lines)
-    assert layout_words(found.winner.workload).startswith("Megatron TP")
+    assert layout_words(found.winner.training).startswith("Megatron TP")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from reconciler.errors import UsageError
 from reconciler.estimating import counting
 from reconciler.estimating.config_json import config_of, model_from_config
 from reconciler.specs.model_catalogue import model_at
-from tests.unit.estimating.workloads import a_model
+from tests.unit.estimating.trainings import a_model
 
 LLAMA = {
     "model_type": "llama",

@@ -4,7 +4,7 @@ import pytest
 
 from reconciler.estimating import counting
 from reconciler.specs.model_catalogue import published_parameters, shipped_models
-from tests.unit.estimating.workloads import a_model
+from tests.unit.estimating.trainings import a_model
 
 ROUNDED = {"GLM-4.5-Air": 0.009, "Qwen3-Next-80B-A3B": 0.005}
 """Models whose published figure is a rounded name (106B, 80B), with how far that is off."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reconciler.estimating.constants import MemoryConstants
 from reconciler.estimating.memory import GIB, Memory, memory
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     Attention,
     Checkpointing,
     Engine,
@@ -23,20 +23,20 @@ from reconciler.estimating.workload import (
     Rollout,
     Sharding,
     Task,
-    Workload,
+    Training,
 )
-from tests.unit.estimating.workloads import a_workload
+from tests.unit.estimating.trainings import a_training
 
 CONSTANTS = MemoryConstants()
 
 
 def peak(name: str = "Qwen3-8B", **changes: Any) -> Memory:
-    return memory(a_workload(name, **changes), CONSTANTS)
+    return memory(a_training(name, **changes), CONSTANTS)
 
 
 def test_parts_sum_to_what_the_device_must_give() -> None:
-    for workload in (a_workload(), a_workload(lora_rank=8), a_workload(seq_len=32768)):
-        found = memory(workload, CONSTANTS)
+    for training in (a_training(), a_training(lora_rank=8), a_training(seq_len=32768)):
+        found = memory(training, CONSTANTS)
         assert found.parts.total() == pytest.approx(found.device_gib)
 
 
@@ -78,10 +78,10 @@ def test_tasks_without_a_language_head_have_no_logits(task: Task) -> None:
 
 
 def test_preference_pairs_double_the_tokens_unless_packed() -> None:
-    pairs = a_workload(task=Task.DPO, lora_rank=8)
+    pairs = a_training(task=Task.DPO, lora_rank=8)
 
-    assert pairs.micro_tokens == 2 * a_workload().micro_tokens
-    assert replace(pairs, packed=True).micro_tokens == a_workload().micro_tokens
+    assert pairs.micro_tokens == 2 * a_training().micro_tokens
+    assert replace(pairs, packed=True).micro_tokens == a_training().micro_tokens
 
 
 def test_tensor_parallel_ranks_split_the_logits() -> None:
@@ -168,7 +168,7 @@ def test_image_tokens_put_the_tower_to_work() -> None:
 )
 def test_contradictions_are_refused_with_the_reason(message: str, changes: Any) -> None:
     with pytest.raises(ValueError, match=message):
-        a_workload(**changes)
+        a_training(**changes)
 
 
 SETTINGS = st.fixed_dictionaries(
@@ -199,11 +199,11 @@ SETTINGS = st.fixed_dictionaries(
 
 @given(name=st.sampled_from(["Qwen3-8B", "DeepSeek-V2-Lite", "MPT-7B"]), settings=SETTINGS)
 def test_more_work_never_takes_less_memory(name: str, settings: dict[str, Any]) -> None:
-    workload: Workload = a_workload(name, **settings)
-    now = memory(workload, CONSTANTS).device_gib
+    training: Training = a_training(name, **settings)
+    now = memory(training, CONSTANTS).device_gib
 
-    longer = replace(workload, seq_len=2 * workload.seq_len)
-    wider = replace(workload, micro_batch=2 * workload.micro_batch)
+    longer = replace(training, seq_len=2 * training.seq_len)
+    wider = replace(training, micro_batch=2 * training.micro_batch)
 
     assert memory(longer, CONSTANTS).device_gib >= now * (1 - 1e-12)
     assert memory(wider, CONSTANTS).device_gib >= now * (1 - 1e-12)
@@ -211,10 +211,10 @@ def test_more_work_never_takes_less_memory(name: str, settings: dict[str, Any]) 
 
 @given(settings=SETTINGS)
 def test_full_checkpointing_never_takes_more_than_none(settings: dict[str, Any]) -> None:
-    workload: Workload = a_workload(**settings)
+    training: Training = a_training(**settings)
 
     found = {
-        kind: memory(replace(workload, checkpointing=kind), CONSTANTS).device_gib
+        kind: memory(replace(training, checkpointing=kind), CONSTANTS).device_gib
         for kind in (Checkpointing.NONE, Checkpointing.FULL)
     }
 

@@ -12,7 +12,7 @@ import pytest
 
 from reconciler.estimating.scoring import Case, Scores, case, scores
 from reconciler.specs.model_catalogue import shipped_gpus, shipped_models
-from tests.unit.estimating.workloads import constants
+from tests.unit.estimating.trainings import constants
 
 TABLE = Path(os.environ.get("HEADWAY_MEASUREMENTS", "")) / "public.csv"
 pytestmark = pytest.mark.skipif(

@@ -5,17 +5,17 @@ import pytest
 from reconciler.estimating.constants import Constants, Refinement
 from reconciler.estimating.estimate import estimate
 from reconciler.estimating.refine import FleetRun, refined
-from tests.unit.estimating.workloads import a_gpu, a_workload, constants
+from tests.unit.estimating.trainings import a_gpu, a_training, constants
 
-WORKLOAD = a_workload(lora_rank=8)
+TRAINING = a_training(lora_rank=8)
 
 
 def runs(count: int, *, memory: float = 1.0, speed: float = 1.0) -> list[FleetRun]:
     """Return runs that measured these multiples of what the shipped constants predict."""
-    one = estimate(WORKLOAD, a_gpu(), constants())
+    one = estimate(TRAINING, a_gpu(), constants())
     return [
         FleetRun(
-            workload=WORKLOAD,
+            training=TRAINING,
             gpu=a_gpu(),
             peak_gib=memory * one.p50_gib,
             tokens_per_s_per_gpu=speed * one.speed.tokens_per_s_per_gpu,
@@ -24,9 +24,9 @@ def runs(count: int, *, memory: float = 1.0, speed: float = 1.0) -> list[FleetRu
 
 
 def ratio(given: Constants) -> tuple[float, float]:
-    """Return how memory and speed of the workload changed."""
-    before = estimate(WORKLOAD, a_gpu(), constants())
-    after = estimate(WORKLOAD, a_gpu(), given)
+    """Return how memory and speed of the training changed."""
+    before = estimate(TRAINING, a_gpu(), constants())
+    after = estimate(TRAINING, a_gpu(), given)
     return (
         after.p50_gib / before.p50_gib,
         after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu,
@@ -71,20 +71,20 @@ def test_classes_and_gpu_types_are_refined_apart() -> None:
     assert set(given.refinement.memory) == {"exact"}
     assert set(given.refinement.speed) == {"A100-80GB"}
     other = a_gpu("H100-80GB")
-    assert estimate(WORKLOAD, other, given).speed == estimate(WORKLOAD, other, constants()).speed
+    assert estimate(TRAINING, other, given).speed == estimate(TRAINING, other, constants()).speed
 
 
 def test_what_a_refinement_adds_is_shown_as_runtime() -> None:
-    before = estimate(WORKLOAD, a_gpu(), constants())
+    before = estimate(TRAINING, a_gpu(), constants())
     given = refined(constants(), runs(50, memory=1.2))
 
-    after = estimate(WORKLOAD, a_gpu(), given)
+    after = estimate(TRAINING, a_gpu(), given)
 
     assert after.memory.parts.weights == before.memory.parts.weights
     assert after.memory.parts.total() == pytest.approx(after.p50_gib)
 
 
 def test_runs_that_measured_nothing_teach_nothing() -> None:
-    found = refined(constants(), [FleetRun(workload=WORKLOAD, gpu=a_gpu())])
+    found = refined(constants(), [FleetRun(training=TRAINING, gpu=a_gpu())])
 
     assert found.refinement == Refinement()

@@ -11,7 +11,7 @@ from reconciler.estimating.margins import Verdict
 from reconciler.estimating.rows import model_of, run_from
 from reconciler.estimating.score_text import lines
 from reconciler.estimating.scoring import Case, case, errors, larger, order, scores
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     Attention,
     Checkpointing,
     Engine,
@@ -24,7 +24,7 @@ from reconciler.estimating.workload import (
     Task,
 )
 from reconciler.specs.model_catalogue import shipped_gpus, shipped_models
-from tests.unit.estimating.workloads import constants
+from tests.unit.estimating.trainings import constants
 
 ROW = {
     "id": "X1",
@@ -91,9 +91,9 @@ def a_case(given: Constants | None = None, **changes: str) -> Case:
     ],
 )
 def test_each_column_sets_its_field(column: str, text: str, field: str, value: Any) -> None:
-    workload = run_from(ROW | {column: text}, shipped_models()).workload
+    training = run_from(ROW | {column: text}, shipped_models()).training
 
-    assert getattr(workload, field) == value
+    assert getattr(training, field) == value
 
 
 @pytest.mark.parametrize(
@@ -107,28 +107,28 @@ def test_each_column_sets_its_field(column: str, text: str, field: str, value: A
 def test_quantised_rows_have_an_adapter(text: str, quantisation: Quantisation) -> None:
     row = ROW | {"tuner": "qlora", "quant": text, "lora_rank": "16", "lora_targets": "q,v"}
 
-    workload = run_from(row, shipped_models()).workload
+    training = run_from(row, shipped_models()).training
 
-    assert workload.quantisation is quantisation
-    assert workload.lora_targets == ("q", "v")
+    assert training.quantisation is quantisation
+    assert training.lora_targets == ("q", "v")
 
 
 def test_matrices_of_another_family_mean_all_of_them() -> None:
     row = ROW | {"tuner": "lora", "lora_targets": "Wqkv2,fc9"}
 
-    assert run_from(row, shipped_models()).workload.lora_targets == ("all-linear",)
+    assert run_from(row, shipped_models()).training.lora_targets == ("all-linear",)
 
 
 def test_replicas_follow_from_the_gpus_where_the_row_does_not_say() -> None:
     row = ROW | {"n_gpus": "16", "tp": "2", "pp": "2", "zero_fsdp": "megatron-distopt"}
 
-    assert run_from(row, shipped_models()).workload.layout.data == 4
+    assert run_from(row, shipped_models()).training.layout.data == 4
 
 
 def test_a_hierarchical_group_is_read_from_its_brackets() -> None:
     row = ROW | {"zero_fsdp": "zero1(8)", "dp": "64", "n_gpus": "64"}
 
-    layout = run_from(row, shipped_models()).workload.layout
+    layout = run_from(row, shipped_models()).training.layout
 
     assert (layout.sharding, layout.shards) == (Sharding.ZERO1, 8)
 
@@ -136,7 +136,7 @@ def test_a_hierarchical_group_is_read_from_its_brackets() -> None:
 def test_a_pipeline_without_an_engine_is_a_naive_one() -> None:
     row = ROW | {"pp": "2", "n_gpus": "2", "tuner": "lora"}
 
-    assert run_from(row, shipped_models()).workload.layout.naive_pipeline
+    assert run_from(row, shipped_models()).training.layout.naive_pipeline
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from reconciler.estimating import counting
 from reconciler.estimating.states import stages, states
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     Engine,
     Layout,
     Offload,
@@ -13,31 +13,31 @@ from reconciler.estimating.workload import (
     Quantisation,
     Sharding,
     Task,
-    Workload,
+    Training,
 )
-from tests.unit.estimating.workloads import a_model, a_workload
+from tests.unit.estimating.trainings import a_model, a_training
 
 
-def bytes_each(workload: Workload) -> float:
+def bytes_each(training: Training) -> float:
     """Return bytes of all states on the first stage's rank, over the model's parameters."""
-    held = states(workload, stages(workload)[0])
+    held = states(training, stages(training)[0])
     total = held.weights + held.gradients + held.optimizer
-    return total / counting.total(workload.model)
+    return total / counting.total(training.model)
 
 
 def test_pure_bf16_adamw_takes_8_bytes_a_parameter() -> None:
-    assert bytes_each(a_workload()) == pytest.approx(8)
+    assert bytes_each(a_training()) == pytest.approx(8)
 
 
 def test_fp32_adamw_takes_16_bytes_a_parameter() -> None:
-    assert bytes_each(a_workload(precision=Precision.FP32)) == pytest.approx(16)
+    assert bytes_each(a_training(precision=Precision.FP32)) == pytest.approx(16)
 
 
 @pytest.mark.parametrize("sharding", [Sharding.ZERO1, Sharding.ZERO2, Sharding.ZERO3])
 def test_mixed_precision_adamw_takes_16_bytes_on_one_rank(sharding: Sharding) -> None:
-    workload = a_workload(master=True, layout=Layout(sharding=sharding))
+    training = a_training(master=True, layout=Layout(sharding=sharding))
 
-    assert bytes_each(workload) == pytest.approx(16)
+    assert bytes_each(training) == pytest.approx(16)
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_mixed_precision_adamw_takes_16_bytes_on_one_rank(sharding: Sharding) ->
 def test_each_engine_shards_what_its_paper_says(
     sharding: Sharding, whole: float, shared: float
 ) -> None:
-    workload = a_workload(master=True, layout=Layout(data=8, sharding=sharding))
+    training = a_training(master=True, layout=Layout(data=8, sharding=sharding))
 
-    assert bytes_each(workload) == pytest.approx(whole + shared / 8)
+    assert bytes_each(training) == pytest.approx(whole + shared / 8)
 
 
 def test_fsdp_under_a_pipeline_keeps_weights_and_gradients_whole() -> None:
-    plain = a_workload(master=True, layout=Layout(data=8, sharding=Sharding.FSDP))
-    piped = a_workload(master=True, layout=Layout(data=8, pipeline=4, sharding=Sharding.FSDP))
+    plain = a_training(master=True, layout=Layout(data=8, sharding=Sharding.FSDP))
+    piped = a_training(master=True, layout=Layout(data=8, pipeline=4, sharding=Sharding.FSDP))
 
     stage = stages(piped)[0]
     held = states(piped, stage)
@@ -72,7 +72,7 @@ def test_fsdp_under_a_pipeline_keeps_weights_and_gradients_whole() -> None:
 def test_hierarchical_zero_shards_inside_its_group_only() -> None:
     layout = Layout(data=64, shard_group=8, sharding=Sharding.ZERO1)
 
-    assert bytes_each(a_workload(master=True, layout=layout)) == pytest.approx(4 + 12 / 8)
+    assert bytes_each(a_training(master=True, layout=layout)) == pytest.approx(4 + 12 / 8)
 
 
 @pytest.mark.parametrize(
@@ -87,17 +87,17 @@ def test_hierarchical_zero_shards_inside_its_group_only() -> None:
     ],
 )
 def test_moments_follow_the_optimizer(optimizer: Optimizer, moments: float) -> None:
-    assert bytes_each(a_workload(optimizer=optimizer)) == pytest.approx(4 + moments)
+    assert bytes_each(a_training(optimizer=optimizer)) == pytest.approx(4 + moments)
 
 
 @pytest.mark.parametrize("optimizer", [Optimizer.GALORE, Optimizer.GALORE_8BIT])
 @pytest.mark.parametrize("rank", [16, 64, 128])
 def test_galore_halves_the_optimizer_state_at_least(optimizer: Optimizer, rank: int) -> None:
-    def optimizer_bytes(workload: Workload) -> float:
-        return states(workload, stages(workload)[0]).optimizer
+    def optimizer_bytes(training: Training) -> float:
+        return states(training, stages(training)[0]).optimizer
 
-    adamw = optimizer_bytes(a_workload("Llama-2-7B"))
-    galore = optimizer_bytes(a_workload("Llama-2-7B", optimizer=optimizer, galore_rank=rank))
+    adamw = optimizer_bytes(a_training("Llama-2-7B"))
+    galore = optimizer_bytes(a_training("Llama-2-7B", optimizer=optimizer, galore_rank=rank))
 
     assert galore < 0.5 * adamw
 
@@ -109,25 +109,25 @@ def test_galore_keeps_moments_of_the_projected_side_and_a_projector() -> None:
         short, long = sorted((linear.inputs, linear.outputs))
         projected += linear.layers * (2 * 2 * rank * long + 2 * rank * short)
         matrices += linear.layers * linear.parameters
-    workload = a_workload("Llama-2-7B", optimizer=Optimizer.GALORE, galore_rank=rank)
+    training = a_training("Llama-2-7B", optimizer=Optimizer.GALORE, galore_rank=rank)
 
-    held = states(workload, stages(workload)[0])
+    held = states(training, stages(training)[0])
 
     rest = counting.total(model) - matrices
     assert held.optimizer == pytest.approx(projected + 4 * rest)
 
 
 def test_a_quantised_base_leaves_embedding_and_head_alone() -> None:
-    workload = a_workload(
+    training = a_training(
         "Qwen2.5-72B",
         lora_rank=8,
         quantisation=Quantisation.GPTQ4,
         engine=Engine.TRANSFORMERS,
     )
-    model = workload.model
+    model = training.model
     vocabulary = counting.embedding(model) + counting.head(model)
 
-    held = states(workload, stages(workload)[0])
+    held = states(training, stages(training)[0])
 
     base = 2 * vocabulary + 0.54 * (counting.total(model) - vocabulary)
     adapter = 4 * counting.adapter(model, 8, ("all-linear",))
@@ -136,9 +136,9 @@ def test_a_quantised_base_leaves_embedding_and_head_alone() -> None:
 
 
 def test_an_adapter_keeps_32_bit_states_of_itself_alone() -> None:
-    workload = a_workload("Llama-3.2-3B", lora_rank=32, lora_targets=("q", "v"))
+    training = a_training("Llama-3.2-3B", lora_rank=32, lora_targets=("q", "v"))
 
-    held = states(workload, stages(workload)[0])
+    held = states(training, stages(training)[0])
 
     assert held.gradients == 4 * 9_175_040
     assert held.optimizer == 8 * 9_175_040
@@ -147,34 +147,34 @@ def test_an_adapter_keeps_32_bit_states_of_itself_alone() -> None:
 def test_preference_training_keeps_a_frozen_reference_unless_an_adapter_can_be_switched_off() -> (
     None
 ):
-    full, adapter = a_workload(task=Task.DPO), a_workload(task=Task.DPO, lora_rank=8)
-    plain = a_workload()
+    full, adapter = a_training(task=Task.DPO), a_training(task=Task.DPO, lora_rank=8)
+    plain = a_training()
 
-    def weights(workload: Workload) -> float:
-        return states(workload, stages(workload)[0]).weights
+    def weights(training: Training) -> float:
+        return states(training, stages(training)[0]).weights
 
     assert weights(full) == pytest.approx(2 * weights(plain))
     assert weights(adapter) < 1.1 * weights(plain)
 
 
 def test_offloading_the_optimizer_leaves_weights_and_gradients() -> None:
-    workload = a_workload(
+    training = a_training(
         master=True,
         offload=Offload.OPTIMIZER,
         layout=Layout(tensor=8, sharding=Sharding.DISTRIBUTED_OPTIMIZER),
     )
 
-    assert bytes_each(workload) == pytest.approx(6 / 8)
+    assert bytes_each(training) == pytest.approx(6 / 8)
 
 
 def test_expert_parallelism_splits_the_experts_and_nothing_else() -> None:
     model = a_model("Qwen3-30B-A3B")
-    workload = a_workload(
+    training = a_training(
         "Qwen3-30B-A3B",
         layout=Layout(data=8, expert=8, sharding=Sharding.DISTRIBUTED_OPTIMIZER),
     )
 
-    stage = stages(workload)[0]
+    stage = stages(training)[0]
 
     assert stage.experts == pytest.approx(counting.routed(model) / 8)
     assert stage.parameters - stage.experts == pytest.approx(
@@ -183,10 +183,10 @@ def test_expert_parallelism_splits_the_experts_and_nothing_else() -> None:
 
 
 def test_the_first_stage_of_a_pipeline_has_the_most_in_flight() -> None:
-    workload = a_workload(accumulation=32, layout=Layout(pipeline=4))
-    interleaved = a_workload(accumulation=32, layout=Layout(pipeline=4, virtual=3))
+    training = a_training(accumulation=32, layout=Layout(pipeline=4))
+    interleaved = a_training(accumulation=32, layout=Layout(pipeline=4, virtual=3))
 
-    first, last = stages(workload)
+    first, last = stages(training)
 
     assert (first.in_flight, last.in_flight) == (4, 1)
     assert first.has_embedding and last.has_head

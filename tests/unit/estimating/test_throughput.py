@@ -8,7 +8,7 @@ import pytest
 from reconciler.estimating import counting, flops
 from reconciler.estimating.communication import bubble
 from reconciler.estimating.throughput import Speed, speed
-from reconciler.estimating.workload import (
+from reconciler.estimating.training import (
     Attention,
     Checkpointing,
     Engine,
@@ -18,26 +18,26 @@ from reconciler.estimating.workload import (
     Quantisation,
     Sharding,
     Task,
-    Workload,
+    Training,
 )
-from tests.unit.estimating.workloads import a_gpu, a_workload, constants
+from tests.unit.estimating.trainings import a_gpu, a_training, constants
 
 
-def speed_of(workload: Workload, gpu: str = "A100-80GB") -> Speed:
-    return speed(workload, a_gpu(gpu), constants())
+def speed_of(training: Training, gpu: str = "A100-80GB") -> Speed:
+    return speed(training, a_gpu(gpu), constants())
 
 
 def test_a_token_costs_six_operations_a_parameter_and_attention() -> None:
-    workload = a_workload("Llama-2-7B", seq_len=4096)
-    active = counting.active(workload.model)
+    training = a_training("Llama-2-7B", seq_len=4096)
+    active = counting.active(training.model)
 
-    assert flops.training(workload) == pytest.approx(6 * active + 6 * 32 * 4096 * 4096)
+    assert flops.model_flops(training) == pytest.approx(6 * active + 6 * 32 * 4096 * 4096)
 
 
 def test_frozen_weights_cost_four() -> None:
-    full, adapter = (flops.training(a_workload("Llama-2-7B", lora_rank=r)) for r in (0, 8))
+    full, adapter = (flops.model_flops(a_training("Llama-2-7B", lora_rank=r)) for r in (0, 8))
 
-    assert full - adapter == pytest.approx(2 * counting.active(a_workload("Llama-2-7B").model))
+    assert full - adapter == pytest.approx(2 * counting.active(a_training("Llama-2-7B").model))
 
 
 @pytest.mark.parametrize(
@@ -56,22 +56,22 @@ def test_a_pipeline_idles_by_its_stages_over_its_micro_batches(
 
 
 def test_recomputing_costs_about_a_third_more() -> None:
-    kept = speed_of(a_workload(seq_len=8192, checkpointing=Checkpointing.NONE))
-    again = speed_of(a_workload(seq_len=8192))
+    kept = speed_of(a_training(seq_len=8192, checkpointing=Checkpointing.NONE))
+    again = speed_of(a_training(seq_len=8192))
 
     assert 1.25 < again.step_s / kept.step_s < 1.4
 
 
 def test_mfu_is_a_share_of_the_peak() -> None:
-    found = speed_of(a_workload("Llama-2-7B", seq_len=4096, engine=Engine.MEGATRON))
+    found = speed_of(a_training("Llama-2-7B", seq_len=4096, engine=Engine.MEGATRON))
 
     assert 0.3 < found.mfu < 0.65
 
 
 def test_fp8_helps_where_there_are_8_bit_products_and_less_than_twice() -> None:
     def rate(precision: Precision, gpu: str) -> float:
-        workload = a_workload("Llama-3.1-8B", seq_len=8192, precision=precision, compiled=True)
-        return speed_of(workload, gpu).tokens_per_s_per_gpu
+        training = a_training("Llama-3.1-8B", seq_len=8192, precision=precision, compiled=True)
+        return speed_of(training, gpu).tokens_per_s_per_gpu
 
     assert 1.1 < rate(Precision.FP8, "H100-80GB") / rate(Precision.BF16, "H100-80GB") < 1.6
     assert rate(Precision.FP8, "A100-80GB") == rate(Precision.BF16, "A100-80GB")
@@ -79,7 +79,7 @@ def test_fp8_helps_where_there_are_8_bit_products_and_less_than_twice() -> None:
 
 def test_short_batches_are_bound_by_the_host() -> None:
     rates = [
-        speed_of(a_workload("Qwen-1.8B", seq_len=length, lora_rank=64)).tokens_per_s_per_gpu
+        speed_of(a_training("Qwen-1.8B", seq_len=length, lora_rank=64)).tokens_per_s_per_gpu
         for length in (256, 512, 4096)
     ]
 
@@ -87,7 +87,7 @@ def test_short_batches_are_bound_by_the_host() -> None:
 
 
 def test_unpacking_quantised_weights_costs_time() -> None:
-    plain = a_workload("Llama-2-7B", lora_rank=8, seq_len=512)
+    plain = a_training("Llama-2-7B", lora_rank=8, seq_len=512)
 
     assert (
         speed_of(replace(plain, quantisation=Quantisation.GPTQ4)).step_s
@@ -98,7 +98,7 @@ def test_unpacking_quantised_weights_costs_time() -> None:
 
 def test_an_offloaded_optimizer_costs_time() -> None:
     layout = Layout(tensor=8, sharding=Sharding.DISTRIBUTED_OPTIMIZER)
-    here = a_workload("Qwen2.5-72B", master=True, layout=layout, engine=Engine.MEGATRON)
+    here = a_training("Qwen2.5-72B", master=True, layout=layout, engine=Engine.MEGATRON)
 
     assert speed_of(replace(here, offload=Offload.OPTIMIZER)).update_s > 5 * speed_of(here).update_s
 
@@ -152,16 +152,16 @@ def test_published_orders_come_out_right(
     name = "Llama-3.1-405B" if "405B" in why else "Llama-2-7B"
     given: dict[str, Any] = {"seq_len": 8192, "accumulation": 32}
 
-    first = speed_of(a_workload(name, **(given | fast)), gpu)
-    second = speed_of(a_workload(name, **(given | slow)), gpu)
+    first = speed_of(a_training(name, **(given | fast)), gpu)
+    second = speed_of(a_training(name, **(given | slow)), gpu)
 
     assert first.tokens_per_s_per_gpu > second.tokens_per_s_per_gpu
 
 
 def test_megatron_beats_zero3_on_experts_by_far() -> None:
     given: dict[str, Any] = {"seq_len": 8192, "master": True, "packed": True}
-    zero = a_workload("Qwen3-30B-A3B", layout=Layout(data=16, sharding=Sharding.ZERO3), **given)
-    megatron = a_workload(
+    zero = a_training("Qwen3-30B-A3B", layout=Layout(data=16, sharding=Sharding.ZERO3), **given)
+    megatron = a_training(
         "Qwen3-30B-A3B",
         engine=Engine.MEGATRON,
         accumulation=2,
@@ -179,7 +179,7 @@ def test_megatron_beats_zero3_on_experts_by_far() -> None:
 
 def test_a_preference_step_runs_the_reference_too() -> None:
     sft, dpo = (
-        speed_of(a_workload(task=task, lora_rank=8, packed=True, seq_len=8192))
+        speed_of(a_training(task=task, lora_rank=8, packed=True, seq_len=8192))
         for task in (Task.SFT, Task.DPO)
     )
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.estimating.train_section import DEFAULTS, Setting, workload_from
-from reconciler.estimating.workload import (
+from reconciler.estimating.train_section import DEFAULTS, Setting, training_from
+from reconciler.estimating.training import (
     Checkpointing,
     Engine,
     Lengths,
@@ -15,15 +15,15 @@ from reconciler.estimating.workload import (
     Quantisation,
     Sharding,
     Task,
-    Workload,
+    Training,
 )
 from reconciler.specs.contract_files import train_schema
-from tests.unit.estimating.workloads import a_model
+from tests.unit.estimating.trainings import a_model
 
 
-def read(gpus: int = 1, is_cpu: bool = False, **train: Any) -> Workload:
+def read(gpus: int = 1, is_cpu: bool = False, **train: Any) -> Training:
     given = {"model": "Qwen/Qwen3-8B", "task": "sft", **train}
-    return workload_from(given, a_model(), Setting(gpus=gpus, is_cpu=is_cpu))
+    return training_from(given, a_model(), Setting(gpus=gpus, is_cpu=is_cpu))
 
 
 def test_defaults_are_those_of_the_contract() -> None:

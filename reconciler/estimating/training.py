@@ -56,7 +56,7 @@ class Precision(StrEnum):
 
     FP32 = "fp32"
     BF16 = "bf16"
-    """16-bit weights; whether the optimizer keeps a 32-bit copy is ``Workload.master``."""
+    """16-bit weights; whether the optimizer keeps a 32-bit copy is ``Training.master``."""
     FP16 = "fp16"
     FP8 = "fp8"
     """16-bit weights, products in 8 bit."""
@@ -191,7 +191,7 @@ class Rollout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class Training:
     """One training run.  Lengths in tokens, batches in samples a data-parallel rank."""
 
     model: Model
