@@ -28,6 +28,7 @@ from reconciler.snapshots.recorded import recorded_at
 from reconciler.specs.cache import SpecCache
 from reconciler.specs.entries import SpecEntry, has_errors
 from reconciler.specs.reading import SpecReading, read_specs
+from reconciler.specs.submission import submission_problems
 from reconciler.store.spec_source import SpecSource
 from reconciler.store.status_tree import StatusTree, read_status_tree
 
@@ -119,8 +120,11 @@ class Preview:
 class _HeadHistory:
     """Main's history as it will be after the merge: the change is its newest commit."""
 
-    def __init__(self, source: SpecSource, change: Change, override: Override | None) -> None:
+    def __init__(
+        self, source: SpecSource, change: Change, override: Override | None, now: Instant
+    ) -> None:
         self._source = source
+        self._now = now
         self._edited = {*change.edited, *([override.path] if override else ())}
         self._head = change.head
 
@@ -140,6 +144,9 @@ class _HeadHistory:
             return self._head, "this change"
         return self._source.brought_by(tip, path)
 
+    def committed_at(self, commit: CommitId) -> Instant:
+        return self._now if commit == self._head else self._source.committed_at(commit)
+
 
 def preview(
     repo: Path,
@@ -156,14 +163,16 @@ def preview(
     """
     base = read_specs(change.base_tree, cache=cache)
     head = _head_reading(change, override, cache)
-    problems = _problems(change, override, base, head)
+    problems = _problems(change, override, base, head, now)
     if has_errors(problems) or not base.platform.cluster.nodes:
         return Preview(now=now, change=change, problems=problems)
     source = SpecSource(repo, remote="unused")
     statuses = read_status_tree(repo, status_commit) if status_commit else None
     inputs = _inputs(repo, statuses, change.base, now)
     before = _side(Assembler(source, cache), base, statuses, inputs)
-    after = _side(Assembler(_HeadHistory(source, change, override), cache), head, statuses, inputs)
+    after = _side(
+        Assembler(_HeadHistory(source, change, override, now), cache), head, statuses, inputs
+    )
     jobs = tuple(_changes(base, head, before, after))
     return _compared(change, problems, before, after, jobs)
 
@@ -182,15 +191,24 @@ def _head_reading(
 
 
 def _problems(
-    change: Change, override: Override | None, base: SpecReading, head: SpecReading
+    change: Change, override: Override | None, base: SpecReading, head: SpecReading, now: Instant
 ) -> tuple[SpecProblem, ...]:
     """Return problems of files that the change touches, and those that it brings elsewhere.
+
+    What is judged when a job is submitted is judged as if it were submitted at ``now``.
 
     Without a conf on the base there is nothing to plan with: then its problems count too.
     """
     touched = {*change.edited, *([override.path] if override else ())}
     old = set(base.problems) if base.platform.cluster.nodes else set()
-    return tuple(each for each in head.problems if each.file in touched or each not in old)
+    found = [each for each in head.problems if each.file in touched or each not in old]
+    for job, entry in head.entries.items():
+        before = base.entries.get(job)
+        was_p0 = before is not None and before.spec is not None and before.spec.priority == 0
+        if entry.path in touched and entry.spec is not None and not was_p0:
+            data = change.head_tree.read((entry.blob,))[entry.blob]
+            found += submission_problems(entry.spec, entry.path, now, data)
+    return tuple(sorted(found))
 
 
 def _inputs(repo: Path, statuses: StatusTree | None, base: CommitId, now: Instant) -> Inputs:

@@ -11,17 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from reconciler.domain.cluster import Cluster, Node, NodeState
-from reconciler.domain.job import GangSize, JobSpec, Submission
+from reconciler.domain.job import GangSize, JobSpec, PriorityClass, Submission
 from reconciler.domain.policy import Policy
 from reconciler.domain.problem import Severity, SpecProblem
 from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
-from reconciler.domain.status import JobStatus
-from reconciler.domain.units import CommitId, JobId
+from reconciler.domain.status import JobPhase, JobStatus
+from reconciler.domain.units import CommitId, Instant, JobId
 from reconciler.ports import Tree
 from reconciler.snapshots.inputs import Inputs
 from reconciler.snapshots.sizes import gang_sizes
 from reconciler.specs.cache import SpecCache
+from reconciler.specs.meaning import submission_findings
 from reconciler.specs.reading import SpecEntry, SpecReading, read_specs
+from reconciler.specs.submission import submission_problems
 from reconciler.store.status_tree import StatusTree
 
 _GRAVITY = {
@@ -56,6 +58,10 @@ class History(Protocol):
         """Return the commit that last changed ``path``, and its ``Name <e-mail>``."""
         ...
 
+    def committed_at(self, commit: CommitId) -> Instant:
+        """Return the committer time of a commit."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Memory:
@@ -66,6 +72,15 @@ class _Memory:
     submissions: Mapping[JobId, Submission]
     sizes: Mapping[JobId, tuple[GangSize, ...]]
     valid: Mapping[JobId, DesiredJob]
+
+    @property
+    def urgent(self) -> tuple[JobId, ...]:
+        """The valid P0 jobs."""
+        return tuple(
+            job
+            for job, wanted in self.valid.items()
+            if wanted.spec is not None and wanted.spec.priority is PriorityClass.P0
+        )
 
 
 class Assembler:
@@ -88,12 +103,17 @@ class Assembler:
         known = statuses.statuses if statuses is not None else {}
         memory = self._remember(reading, inputs)
         refused = {
-            entry.id: self._refused(entry, known.get(entry.id), inputs.desired)
+            entry.id: self._refused(entry, known.get(entry.id), inputs.desired, _errors(entry))
             for entry in reading.entries.values()
             if entry.id not in memory.valid and entry.reservation is None
         }
+        for job in memory.urgent:
+            entry, status = reading.entries[job], known.get(job)
+            if problems := self._not_urgent(entry, status, memory.submissions.get(job), inputs):
+                refused[job] = self._refused(entry, status, inputs.desired, problems)
         sizes = dict(memory.sizes)
         for job, wanted in refused.items():
+            sizes.pop(job, None)
             if wanted.spec is not None:
                 sizes[job] = gang_sizes(wanted.spec, reading.platform.policy)
         return Snapshot(
@@ -138,7 +158,40 @@ class Assembler:
         )
         return self._memory
 
-    def _refused(self, entry: SpecEntry, status: JobStatus | None, commit: CommitId) -> DesiredJob:
+    def _not_urgent(
+        self,
+        entry: SpecEntry,
+        status: JobStatus | None,
+        submission: Submission | None,
+        inputs: Inputs,
+    ) -> tuple[SpecProblem, ...]:
+        """Return why a document may not be P0, judged once: when it came, or became P0.
+
+        The clock is the committer time of the commit that brought it, never later than now: an
+        earlier date makes the deadline only more distant.
+        """
+        assert entry.spec is not None  # asked only for valid documents
+        if status is not None and status.phase is not JobPhase.INVALID:
+            is_new = submission is not None and submission.commit != status.submission
+            if not is_new and status.spec_digest == entry.spec.spec_digest:
+                return ()
+            before = None if is_new else self._spec_at(entry, status.observed_commit)
+            if before is not None and before.priority is PriorityClass.P0:
+                return ()
+        brought, _ = self._brought_by(entry, inputs.desired)
+        judged_at = Instant(min(self._history.committed_at(brought), inputs.now))
+        if not submission_findings(entry.spec, judged_at):
+            return ()
+        data = self._history.tree(inputs.desired).read((entry.blob,))[entry.blob]
+        return tuple(submission_problems(entry.spec, entry.path, judged_at, data))
+
+    def _refused(
+        self,
+        entry: SpecEntry,
+        status: JobStatus | None,
+        commit: CommitId,
+        problems: tuple[SpecProblem, ...],
+    ) -> DesiredJob:
         """Return a job whose newest document has problems, with its last valid spec if any."""
         spec = None
         if status is not None and status.observed_commit:
@@ -148,7 +201,7 @@ class Assembler:
             id=entry.id,
             commit=commit if spec is None or status is None else status.observed_commit,
             spec=spec,
-            problems=_errors(entry),
+            problems=problems,
             author=author,
             problems_commit=brought,
         )

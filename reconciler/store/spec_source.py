@@ -8,11 +8,18 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from reconciler.domain.job import Submission
-from reconciler.domain.units import CommitId, JobId
+from reconciler.domain.units import CommitId, Instant, JobId
 from reconciler.errors import GitError
 from reconciler.store.git.cat_file import GitTree
 from reconciler.store.git.command import git, resolve
-from reconciler.store.git.history import author_of, brought_by, is_ancestor, is_known, trailed
+from reconciler.store.git.history import (
+    author_of,
+    brought_by,
+    committed_at,
+    is_ancestor,
+    is_known,
+    trailed,
+)
 from reconciler.store.git.remote import fetch_ref
 from reconciler.store.submissions import submissions_between
 
@@ -97,6 +104,10 @@ class SpecSource:
     def brought_by(self, tip: CommitId, path: str) -> tuple[CommitId, str]:
         """Return the commit that last changed ``path``, up to ``tip``, and its author."""
         return brought_by(self.repo, path, tip)
+
+    def committed_at(self, commit: CommitId) -> Instant:
+        """Return the committer time of a commit."""
+        return committed_at(self.repo, commit)
 
     def is_known(self, commit: CommitId) -> bool:
         """Return True when this repository has the commit."""

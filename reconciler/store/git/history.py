@@ -179,6 +179,12 @@ def brought_by(repo: Path, path: str, commit: CommitId) -> tuple[CommitId, str]:
     return full_id(found), "".join(char for char in author if char.isprintable())
 
 
+def committed_at(repo: Path, commit: CommitId) -> Instant:
+    """Return a commit's committer time."""
+    shown = git(repo, "show", "--no-patch", "--format=%ct", "--end-of-options", full_id(commit))
+    return Instant(int(shown.text))
+
+
 def _range(since: CommitId | None, tip: CommitId) -> str:
     return full_id(tip) if since is None else f"{full_id(since)}..{full_id(tip)}"
 
