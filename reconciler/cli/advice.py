@@ -20,7 +20,9 @@ _ADVICE: Mapping[Reason, str] = {
     Reason.SPEC_INVALID_KEEPS_RUNNING: "correct it: `headway validate {file}` names every mistake",
     Reason.WILDCARD_REQUEST: "write the number of GPUs it needs in {file}",
     Reason.SUSPEND_ASKED: "set `suspend: false` in {file}",
-    Reason.DELETION_GRACE: "put {file} back to keep it",
+    Reason.DELETION_GRACE: (
+        "nothing, if it is meant to end; {file} put back now is a new submission, from step 0"
+    ),
     Reason.PRUNE_BLOCKED: (
         "put {file} back, or an admin commits to main with the trailer `Headway-Allow-Prune: N`"
     ),

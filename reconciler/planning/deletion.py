@@ -14,6 +14,7 @@ from reconciler.domain.policy import DeletionPolicy
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.status import JobPhase
 from reconciler.domain.units import Instant, JobId
+from reconciler.planning.brake import trips
 from reconciler.planning.standing import Standing
 
 
@@ -34,7 +35,7 @@ def pruning(snapshot: Snapshot, jobs: Mapping[JobId, Standing]) -> Pruning:
     absent = {job for job, standing in unfinished.items() if standing.wanted is None}
     allowed = {job for job in absent if _was_allowed(unfinished[job])}
     doubtful = absent - allowed
-    if not _trips(doubtful, set(unfinished), snapshot.policy.deletion):
+    if not trips(doubtful, set(unfinished), snapshot.policy.deletion):
         return Pruning(allowed=frozenset(allowed))
     if snapshot.desired.allowed_prune >= len(doubtful):
         return Pruning(allowed=frozenset(absent))
@@ -52,19 +53,6 @@ def _is_at_stake(standing: Standing) -> bool:
 
 def _was_allowed(standing: Standing) -> bool:
     return standing.status is not None and standing.status.prune_allowed
-
-
-def _trips(absent: set[JobId], unfinished: set[JobId], policy: DeletionPolicy) -> bool:
-    if not absent:
-        return False
-    if len(absent) > max(policy.brake_jobs, policy.brake_share * len(unfinished)):
-        return True
-    if len(absent) >= 2 and absent == unfinished:
-        return True
-    teams: dict[str, list[bool]] = {}
-    for job in sorted(unfinished):
-        teams.setdefault(job.split("/")[0], []).append(job in absent)
-    return any(len(gone) >= 2 and all(gone) for gone in teams.values())
 
 
 def is_due(standing: Standing, *, now: Instant, policy: DeletionPolicy) -> bool:

@@ -97,7 +97,10 @@ def _file_gone(snapshot: Snapshot, standing: Standing, prune: Pruning) -> Decisi
     if is_due_now:
         return _decide(standing, Verb.CANCEL, Reason.FILE_DELETED, "its file left main")
     return _decide(
-        standing, Verb.KEEP, Reason.DELETION_GRACE, "its file left main; put it back to keep it"
+        standing,
+        Verb.KEEP,
+        Reason.DELETION_GRACE,
+        "its file left main; it is cancelled when the grace is over",
     )
 
 

@@ -15,6 +15,7 @@ from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import DesiredJob, Snapshot
 from reconciler.domain.status import JobPhase, JobStatus, Summary
 from reconciler.domain.units import Instant, JobId
+from reconciler.planning.brake import returned
 from reconciler.planning.lifecycle import follow
 
 
@@ -60,11 +61,16 @@ class Standing:
 def standings(snapshot: Snapshot) -> dict[JobId, Standing]:
     """Return the standing of every job on main or on the status branch, sorted by job."""
     jobs = sorted(snapshot.desired.jobs.keys() | snapshot.statuses.keys())
-    return {job: standing(snapshot, job) for job in jobs}
+    back = returned(snapshot)
+    return {job: _standing(snapshot, job, is_back=job in back) for job in jobs}
 
 
 def standing(snapshot: Snapshot, job: JobId) -> Standing:
     """Return where ``job`` stands."""
+    return _standing(snapshot, job, is_back=job in returned(snapshot))
+
+
+def _standing(snapshot: Snapshot, job: JobId, *, is_back: bool) -> Standing:
     wanted = snapshot.desired.jobs.get(job)
     recorded = snapshot.statuses.get(job)
     live = recorded.live_attempt if recorded is not None else None
@@ -73,7 +79,7 @@ def standing(snapshot: Snapshot, job: JobId) -> Standing:
     else:
         observed = snapshot.observations.get(live.id)
         attempt, detail = follow(live, observed, now=snapshot.now)
-    newer = _newer_submission(snapshot, wanted, recorded)
+    newer = None if is_back else _newer_submission(snapshot, wanted, recorded)
     starts_over = _starts_over(snapshot, wanted, recorded, newer)
     return Standing(
         id=job,

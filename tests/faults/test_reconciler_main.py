@@ -101,6 +101,26 @@ def test_a_whole_team_that_vanishes_is_blocked_until_an_admin_allows_it(fleet: F
     assert_legal(fleet.history())
 
 
+def test_a_mass_deletion_taken_back_costs_nobody_a_step(fleet: Fleet) -> None:
+    running(fleet, "a", "b", "c")
+    before = fleet.started()
+    gone: dict[str, str | None] = {f"jobs/team/{name}.yaml": None for name in "abc"}
+    kept = {path: text for name in "abc" for path, text in fleet.job(name, seconds=60).items()}
+    fleet.commit(gone)
+    fleet.reconcile_once()
+    assert {reason(fleet, name) for name in "abc"} == {Reason.PRUNE_BLOCKED}
+
+    fleet.commit(kept, "Revert")
+    fleet.reconcile_once()
+    fleet.commit(gone)  # and once more, both ways between two looks
+    fleet.commit(kept, "Revert")
+    fleet.reconcile_once()
+
+    assert {fleet.phase(name) for name in "abc"} == {JobPhase.RUNNING}
+    assert fleet.started() == before
+    assert_legal(fleet.history())
+
+
 def test_a_fetch_that_fails_half_way_deletes_nothing(fleet: Fleet) -> None:
     running(fleet, "a", "b")
     emptied = fleet.commit({"jobs/team/a.yaml": None, "docs/note": "x\n"})
