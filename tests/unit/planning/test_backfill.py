@@ -133,6 +133,22 @@ def test_p90_is_later_than_p50_and_takes_everything_to_last_longer() -> None:
     assert (job.end_p50 - found.now, job.end_p90 - found.now) == (4 * HOUR, 13 * HOUR // 2)
 
 
+def test_the_p90_walk_starts_nobody_that_the_decision_left_waiting() -> None:
+    """If everything lasted its p90 the job could start now; it was decided that it does not."""
+    found = planned(
+        nodes={"n1": 8},
+        running={"half": {"gpus": 4, "ran": "4h", "estimate": "6h"}},
+        pending={
+            "big": {"gpus": 8, "priority": "P1", "estimate": "4h"},
+            "slow": {"gpus": 4, "priority": "P3", "estimate": "3h"},
+        },
+    )
+    slow = expected(found, "slow")
+
+    assert found.decisions[a_job_id("slow")].reason.value == "behind_higher_rank"
+    assert (slow.start_p50 - found.now, slow.start_p90 - found.now) == (6 * HOUR, 11 * HOUR)
+
+
 def test_a_job_that_leaves_a_node_is_told_by_its_next_start() -> None:
     found = planned(
         nodes={"n1": {"gpus": 8, "state": "draining"}, "n2": 8},

@@ -36,6 +36,13 @@ def test_a_node_that_is_filled_exactly_is_best() -> None:
     assert placed({"n1": 8, "n2": 8, "n3": 8}, busy, gpus=2) == {"n2": 2}
 
 
+def test_an_island_that_is_filled_exactly_is_better_than_a_fuller_node() -> None:
+    nodes = {"n1": {"gpus": 8, "islands": 2}, "n2": 8}
+    busy = {"n1": [0, 1], "n2": [0, 1, 2, 3, 4]}
+
+    assert placed(nodes, busy, gpus=2) == {"n1": 2}
+
+
 def test_equal_places_go_by_name() -> None:
     assert placed({"n2": 8, "n1": 8}, gpus=4) == {"n1": 4}
 

@@ -47,6 +47,13 @@ def test_only_what_overlaps_counts() -> None:
     assert allowed(use, 4, 99, 200) == 0
 
 
+def test_what_is_planned_for_later_counts_from_then() -> None:
+    use = use_of({"*": 4}, ("later", 0b1111, 100, 200))
+
+    assert allowed(use, 4, 0, 100) == A | B
+    assert allowed(use, 4, 0, 101) == 0
+
+
 def test_two_uses_one_after_the_other_are_not_added_up() -> None:
     use = use_of({"*": 4}, ("a", 0b11, 0, 50), ("b", 0b11, 50, 100))
 

@@ -69,6 +69,10 @@ def test_too_many_losses_hold_the_job() -> None:
     assert (found.phase.value, found.reason) == ("held", Reason.LOST_TOO_OFTEN)
 
 
+def test_the_last_loss_allowed_does_not() -> None:
+    assert after("lost", "attempt_lost", lost=1).phase.value == "pending"
+
+
 @pytest.mark.parametrize("reason", ["freed_for_preemptor", "node_draining", "suspend_asked"])
 def test_a_preempted_job_is_pending_and_pays_nothing(reason: str) -> None:
     found = after("preempted", reason)
