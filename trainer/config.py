@@ -15,9 +15,11 @@ from typing import Any
 
 from trainer.files import read_json
 from trainer.keys import KEYS, Key, default_of
+from trainer.optimizers.table import request_problems
 from trainer.rules import ABSENT, OWNED, RENAMED, refusals
 
 VERSION = "headway.run/v1"
+CPU_SLOT = "cpu_slot"
 SCHEMA = Path(__file__).parent / "contract" / "request.schema.json"
 LEARNING_RATES = {"lora": 1e-4, "full": 1e-5}
 
@@ -59,7 +61,7 @@ class Request:
     @property
     def on_cpu(self) -> bool:
         """True where CPU slots stand in for GPUs."""
-        return self.device_kind == "cpu_slot"
+        return self.device_kind == CPU_SLOT
 
     @property
     def final(self) -> Path:
@@ -79,6 +81,8 @@ def load_request(run_dir: Path) -> Request:
     if problems:
         raise RequestError("\n".join(f"{path}: {problem}" for problem in problems))
     per_device, accumulation, global_batch = _batch(path, document)
+    train = complete(document["train"])
+    _check_optimizer(path, document, train, accumulation)
     checkpoint = document["checkpoint"]
     folder = Path(checkpoint["dir"])
     return Request(
@@ -91,7 +95,7 @@ def load_request(run_dir: Path) -> Request:
         global_batch=global_batch,
         per_device_batch=per_device,
         accumulation=accumulation,
-        train=complete(document["train"]),
+        train=train,
         data_root=Path(document["data_root"] or run_dir),
         checkpoint=CheckpointRequest(
             every_steps=checkpoint["every_steps"],
@@ -126,6 +130,19 @@ def _batch(path: Path, document: Mapping[str, Any]) -> tuple[int, int, int]:
             f"{accumulation} is {product}, not the global_batch {global_batch}"
         )
     return per_device, accumulation, global_batch
+
+
+def _check_optimizer(
+    path: Path, document: Mapping[str, Any], train: Mapping[str, Any], accumulation: int
+) -> None:
+    problems = request_problems(
+        train,
+        world_size=document["world_size"],
+        accumulation=accumulation,
+        on_cpu=document["device_kind"] == CPU_SLOT,
+    )
+    if text := "\n".join(f"{path}: {problem}" for problem in problems):
+        raise RequestError(text)
 
 
 def complete(train: Mapping[str, Any]) -> dict[str, Any]:

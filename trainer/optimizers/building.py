@@ -1,15 +1,14 @@
 """From a ``train:`` section to an optimizer.
 
-Rule kept: an optimizer that is not available here is refused by name before the training starts,
-never replaced by another one.
+Rule kept: the optimizer is the one that was asked for or none; what can not work is refused before
+weights are loaded, as far as the shapes of the model tell.
 """
 
 from collections.abc import Collection, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
-from trainer.config import Request, RequestError
+from trainer.config import Request
 from trainer.optimizers import grouping, layerwise
 from trainer.optimizers.galore import GaLoreAdamW
 from trainer.optimizers.int8_linear import Int8Linear, to_int8
@@ -17,34 +16,9 @@ from trainer.optimizers.q_galore import QGaLoreAdamW
 from trainer.optimizers.table import OPTIMIZERS, name_of
 
 
-def check_available(train: Mapping[str, Any], *, world_size: int, on_cpu: bool) -> None:
-    """Raise RequestError where the optimizer's package, device or number of processes is wrong."""
-    name = name_of(train)
-    row = OPTIMIZERS[name]
-    if row.needs is not None and find_spec(row.needs) is None:
-        raise RequestError(
-            f"train.optim: {train['optim']} needs the package {row.needs}, which is not installed "
-            "here; nearest: optim: adamw_torch, or with use_galore: true an 8-bit AdamW without it"
-        )
-    if row.needs_gpu and on_cpu:
-        raise RequestError(
-            f"train.optim: {train['optim']} moves states between GPU and host, and this attempt "
-            "runs on CPU slots, where the library would do without in silence; nearest: "
-            "optim: adamw_8bit"
-        )
-    if row.processes is not None and world_size > row.processes:
-        raise RequestError(
-            f"train.galore_quantization: this attempt has {world_size} processes, but the 8-bit "
-            "weights of Q-GaLore can not be averaged between them; nearest: one device, or "
-            "galore_quantization: false"
-        )
-
-
 def check(location: str, request: Request) -> None:
-    """Raise RequestError for what the optimizer can not do, before any weights are loaded."""
+    """Raise RequestError where the model does not suit, before any weights are loaded."""
     train = request.train
-    check_available(train, world_size=request.world_size, on_cpu=request.on_cpu)
-    layerwise.check(train, accumulation=request.accumulation, world_size=request.world_size)
     if train["use_galore"]:
         model = _without_weights(location, train)
         if model is not None:

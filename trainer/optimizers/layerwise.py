@@ -3,39 +3,18 @@
 All gradients at once cost as much memory as the weights; this way only the largest one counts
 (Lv et al. 2023, "LOMO"; GaLore's per-layer updates).  The price: nothing may need two gradients
 together.  Gradients can not be summed over passes or processes, nor scaled by their common norm,
-so the requests that would need it are refused before anything is loaded.
+so ``trainer.optimizers.table`` refuses the attempts that would need it.
 
 Rule kept: the weights are those of the same optimizer stepped after the backward pass, bit for
 bit, and a gradient that is not finite moves nothing.
 """
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import torch
 
-from trainer.config import RequestError
 from trainer.optimizers.galore import GaLoreAdamW
-
-
-def check(train: Mapping[str, Any], *, accumulation: int, world_size: int) -> None:
-    """Raise RequestError where gradients would have to be summed.
-
-    The section may say 1 where the attempt, on fewer devices than asked for, accumulates.
-    """
-    if not train["galore_optim_per_parameter"]:
-        return
-    for count, words in (
-        (accumulation, f"this attempt accumulates {accumulation} passes"),
-        (world_size, f"this attempt has {world_size} processes"),
-    ):
-        if count > 1:
-            raise RequestError(
-                f"train.galore_optim_per_parameter: {words}, but gradients are used and freed in "
-                "each backward pass and can not be summed; nearest: one device with "
-                "gradient_accumulation_steps: 1, or galore_optim_per_parameter: false"
-            )
 
 
 class BackwardUpdates:

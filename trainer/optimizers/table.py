@@ -4,8 +4,9 @@ Plain data that loads nothing but the standard library, so that ``trainer.rules`
 refusals into the rules a validator reads, long before a device is taken.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 
@@ -37,6 +38,7 @@ class OptimizerRow:
     """What it is, for people."""
 
 
+_FREED = "each gradient is used and freed in the backward pass"
 BUILDERS = "trainer.optimizers.building"
 OPTIMIZERS: Mapping[str, OptimizerRow] = MappingProxyType(
     {
@@ -100,9 +102,42 @@ def name_of(train: Mapping[str, Any]) -> str:
     raise LookupError(f"no optimizer for optim {train['optim']} with these galore keys")
 
 
+def request_problems(
+    train: Mapping[str, Any], *, world_size: int, accumulation: int, on_cpu: bool
+) -> Iterator[str]:
+    """Yield what a complete section asks of this attempt that it can not have.
+
+    The section alone does not tell: on fewer devices than asked for, an attempt accumulates where
+    the section says 1.
+    """
+    row = OPTIMIZERS[name_of(train)]
+    if row.needs is not None and find_spec(row.needs) is None:
+        yield (
+            f"train.optim: {train['optim']} needs the package {row.needs}, which is not installed "
+            "here; nearest: optim: adamw_torch, or with use_galore: true an 8-bit AdamW without it"
+        )
+    if row.needs_gpu and on_cpu:
+        yield (
+            f"train.optim: {train['optim']} moves states between GPU and host, and this attempt "
+            "runs on CPU slots, where the library would do without in silence; nearest: "
+            "optim: adamw_8bit"
+        )
+    if row.processes is not None and world_size > row.processes:
+        yield (
+            f"train.galore_quantization: this attempt has {world_size} processes, but the 8-bit "
+            "weights of Q-GaLore can not be averaged between them; nearest: one device, or "
+            "galore_quantization: false"
+        )
+    if train["galore_optim_per_parameter"] and max(accumulation, world_size) > 1:
+        yield (
+            f"train.galore_optim_per_parameter: this attempt has {world_size} processes and "
+            f"accumulates {accumulation} passes, but {_FREED} and none can be summed; nearest: "
+            "one device with gradient_accumulation_steps: 1, or galore_optim_per_parameter: false"
+        )
+
+
 GALORE = {"use_galore": {"in": [True]}}
 PER_PARAMETER = {"galore_optim_per_parameter": {"in": [True]}}
-_FREED = "each gradient is used and freed in the backward pass"
 REFUSALS: tuple[Mapping[str, Any], ...] = (
     {
         "id": "galore_with_adafactor",

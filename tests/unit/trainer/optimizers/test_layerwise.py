@@ -11,9 +11,7 @@ from tests.unit.trainer.optimizers.worlds import (  # noqa: E402
     section,
     train,
 )
-from trainer.config import RequestError  # noqa: E402
 from trainer.optimizers.building import build, prepare_model  # noqa: E402
-from trainer.optimizers.layerwise import check  # noqa: E402
 
 
 @pytest.mark.parametrize("quantised", [False, True])
@@ -73,18 +71,3 @@ def test_a_gradient_that_is_not_finite_moves_nothing() -> None:
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name])
     assert not torch.isfinite(torch.tensor(optimizer.in_backward.take_norm()))
-
-
-@pytest.mark.parametrize(
-    ("counts", "words"),
-    [
-        ({"accumulation": 2, "world_size": 1}, "accumulates 2 passes"),
-        ({"accumulation": 1, "world_size": 4}, "has 4 processes"),
-    ],
-)
-def test_sums_over_passes_or_processes_are_refused(counts: dict[str, int], words: str) -> None:
-    with pytest.raises(RequestError, match=words):
-        check(section(galore_optim_per_parameter=True), **counts)
-
-    check(section(galore_optim_per_parameter=True), accumulation=1, world_size=1)
-    check(section(), **counts)

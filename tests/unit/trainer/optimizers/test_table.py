@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from trainer.optimizers.table import OPTIMIZERS, REFUSALS, name_of
+from trainer.optimizers import table
+from trainer.optimizers.table import OPTIMIZERS, REFUSALS, name_of, request_problems
 
 
 def _chosen(optim: str, *, galore: bool = False, quantised: bool = False) -> dict[str, Any]:
@@ -48,28 +49,43 @@ def test_each_refusal_says_why_and_what_works() -> None:
         assert refusal["nearest"]
 
 
-def test_a_missing_package_and_too_many_processes_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pytest.importorskip("torch")
-    from trainer.config import RequestError
-    from trainer.optimizers import building
+def _problems(train: dict[str, Any], **attempt: Any) -> list[str]:
+    settings = {"world_size": 1, "accumulation": 1, "on_cpu": True} | attempt
+    return list(request_problems(train | {"galore_optim_per_parameter": False}, **settings))
 
-    monkeypatch.setattr(building, "find_spec", lambda name: None)
-    with pytest.raises(RequestError, match="needs the package bitsandbytes"):
-        building.check_available(_chosen("adamw_8bit"), world_size=1, on_cpu=True)
-    building.check_available(_chosen("adamw_8bit", galore=True), world_size=2, on_cpu=True)
-    quantised = _chosen("adamw_torch", galore=True, quantised=True)
-    with pytest.raises(RequestError, match="2 processes"):
-        building.check_available(quantised, world_size=2, on_cpu=True)
+
+def test_a_missing_package_is_refused_and_ours_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "find_spec", lambda name: None)
+
+    (problem,) = _problems(_chosen("adamw_8bit"))
+
+    assert "needs the package bitsandbytes" in problem
+    assert _problems(_chosen("adamw_8bit", galore=True), world_size=2) == []
+
+
+def test_q_galore_is_refused_on_several_processes() -> None:
+    (problem,) = _problems(_chosen("adamw_torch", galore=True, quantised=True), world_size=2)
+
+    assert "has 2 processes" in problem
 
 
 def test_paging_is_refused_where_nothing_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
-    from trainer.config import RequestError
-    from trainer.optimizers import building
+    monkeypatch.setattr(table, "find_spec", lambda name: name)
 
-    monkeypatch.setattr(building, "find_spec", lambda name: name)
-    with pytest.raises(RequestError, match=r"CPU slots.*nearest: optim: adamw_8bit"):
-        building.check_available(_chosen("paged_adamw_8bit"), world_size=1, on_cpu=True)
-    building.check_available(_chosen("paged_adamw_8bit"), world_size=1, on_cpu=False)
+    (problem,) = _problems(_chosen("paged_adamw_8bit"))
+
+    assert problem.endswith("nearest: optim: adamw_8bit")
+    assert _problems(_chosen("paged_adamw_8bit"), on_cpu=False) == []
+
+
+@pytest.mark.parametrize("attempt", [{"accumulation": 2}, {"world_size": 4}], ids=str)
+def test_updates_in_the_backward_pass_are_refused_where_gradients_are_summed(
+    attempt: dict[str, int],
+) -> None:
+    train = _chosen("adamw_torch", galore=True) | {"galore_optim_per_parameter": True}
+    alone = {"world_size": 1, "accumulation": 1, "on_cpu": True}
+
+    (problem,) = request_problems(train, **alone | attempt)
+
+    assert "none can be summed" in problem
+    assert list(request_problems(train, **alone)) == []
