@@ -45,6 +45,8 @@ VERBS: Mapping[str, Verb] = dict(
         _row(WORK, "validate", "Check specs; every mistake with line, column and fix"),
         _row(WORK, "render", "Show a job as it will run, after composition and overrides"),
         _row(WORK, "plan", "Show what a change would do to the schedule, before it is merged"),
+        _row(WORK, "estimate", "Memory, speed and smallest gang of a training, before it runs"),
+        _row(WORK, "advise", "Rank the ways to share GPUs for a model; print the train: lines"),
         _row(WORK, "schema", "Print the JSON Schema an editor uses for specs"),
         _row(READ, "queue", "Who runs, who waits, and when each job starts"),
         _row(READ, "get", "List jobs, attempts or teams"),

@@ -29,7 +29,9 @@ DEFAULT_BATCH = 64
 @click.argument("model", metavar="MODEL")
 @click.argument("words", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--gpus", type=click.IntRange(min=1), required=True, help="GPUs to share.")
-@click.option("--gpu-type", required=True, metavar="TYPE", help="Such as A100-80GB.")
+@click.option(
+    "--type", "--gpu-type", "gpu_type", required=True, metavar="TYPE", help="Such as A100-80GB."
+)
 @click.option("--global-batch", type=click.IntRange(min=1), help="Samples a step.  [64]")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto")
 @output_option("table", "json")
@@ -47,7 +49,7 @@ def advise(
     """Rank the valid layouts for MODEL by predicted step time and print the `train:` lines.
 
     KEY=VALUE are `train:` keys: `headway advise Qwen2.5-14B tuner_type=full max_length=8192
-    --gpus 8 --gpu-type A100-80GB`.  Layouts whose memory may not fit are dropped.
+    --gpus 8 --type A100-80GB`.  Layouts whose memory may not fit are dropped.
     """
     (gpu,) = gpu_types((gpu_type,))
     train = train_of(words)
