@@ -94,11 +94,12 @@ class Loop:
         ``BackendError`` where waiting cannot help.
         """
         while not self._stop.is_set():
-            if self.cycle() is None:
+            report = self.cycle()
+            if report is None:
                 self._stop.wait(self._patience.next_s())
             else:
                 self._patience.calm()
-                self._wait_for_news()
+                self._wait_for_news(has_changed=bool(report.update))
 
     def run_once(self) -> CycleReport:
         """Finish one cycle.  Raises what kept it from finishing, after five tries."""
@@ -146,7 +147,11 @@ class Loop:
         word = "push-race-lost" if isinstance(error, StaleRevisionError) else "backend-silent"
         self._log.event(word, tries=self._patience.failures + 1, why=error)
 
-    def _wait_for_news(self) -> None:
+    def _wait_for_news(self, *, has_changed: bool) -> None:
+        """Wait for news or the timer; after a change only a moment: it may allow the next one."""
+        if has_changed:
+            self._stop.wait(self._poll_s)
+            return
         waited_s = 0.0
         while waited_s < self._world.cycle_s and not self._stop.wait(self._poll_s):
             waited_s += self._poll_s
