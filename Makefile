@@ -46,7 +46,7 @@ faults: setup
 	HEADWAY_HYPOTHESIS=standard $(BIN)/pytest -m "not gpu" tests/faults
 
 campaign: setup
-	HEADWAY_HYPOTHESIS=thorough $(BIN)/python -m tests.benchmarks.campaign
+	$(BIN)/python -m tests.benchmarks.campaign
 
 bench: setup
 	$(BIN)/python -m tests.benchmarks

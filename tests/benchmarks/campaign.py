@@ -1,0 +1,129 @@
+"""``make campaign``: the full numbers that do not fit into ``make test``, kept with their commit.
+
+Each part is a selection of tests run under the profile it names.  Its result is written to
+``tests/benchmarks/results/campaign-<part>.json`` when it ends; a part whose result is of the
+present sources is not run again, so an interrupted campaign goes on where it stopped.
+``python -m tests.benchmarks.campaign [PART...]`` runs only the parts named.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).parent / "results"
+SEED = 1
+COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error)")
+JUDGED = ("reconciler", "trainer", "tests", "conf", "jobs")
+"""What a result rests on: with any of it changed, the part is run again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One selection of tests."""
+
+    what: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+PARTS: Mapping[str, Part] = {
+    "properties": Part(
+        what="planner properties, 10,000 random worlds each",
+        arguments=("-n", "2", f"--hypothesis-seed={SEED}", "tests/property"),
+        environment={"HEADWAY_HYPOTHESIS": "thorough"},
+    ),
+    "faults": Part(
+        what="100 random kills of the loop; 50 starts of two reconcilers at once",
+        arguments=("-m", "campaign", "tests/faults"),
+    ),
+}
+
+
+def sources() -> str:
+    """Return a digest of every file a result rests on, as git sees them now."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-s", "--", *JUDGED, ":(exclude)tests/benchmarks/results"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    return hashlib.sha256(listed.stdout).hexdigest()
+
+
+def commit() -> str:
+    """Return the commit that is checked out, marked where files differ from it."""
+    shown = subprocess.run(
+        ["git", "describe", "--always", "--abbrev=40", "--dirty"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return shown.stdout.strip()
+
+
+def run(name: str, part: Part) -> bool:
+    """Run one part, unless its result is of these sources; return whether everything passed."""
+    path = RESULTS / f"campaign-{name}.json"
+    resting_on = sources()
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if before["sources"] == resting_on and not before["failed"]:
+            print(f"{name}: done at {before['commit']}")
+            return True
+    print(f"{name}: {part.what}", flush=True)
+    began, at = time.monotonic(), commit()
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-o", "timeout=0", *part.arguments],
+        cwd=ROOT,
+        env={**os.environ, **part.environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    print(done.stdout[-2000:])
+    counts = {word: int(count) for count, word in COUNTS.findall(summary(done.stdout))}
+    RESULTS.mkdir(exist_ok=True)
+    result = {
+        "part": name,
+        "what": part.what,
+        "commit": at,
+        "sources": resting_on,
+        "seed": SEED,
+        "command": " ".join(("pytest", *part.arguments)),
+        "environment": dict(part.environment),
+        "passed": counts.get("passed", 0),
+        "failed": counts.get("failed", 0) + counts.get("error", 0),
+        "skipped": counts.get("skipped", 0),
+        "wall_s": round(time.monotonic() - began),
+    }
+    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    return done.returncode == 0 and bool(result["passed"])
+
+
+def summary(output: str) -> str:
+    """Return pytest's closing line."""
+    lines = [line for line in output.splitlines() if " in " in line and COUNTS.search(line)]
+    return lines[-1] if lines else ""
+
+
+def main(names: list[str]) -> int:
+    """Run the parts named, or all; 1 when one failed."""
+    unknown = sorted(set(names) - set(PARTS))
+    if unknown:
+        print(f"no part named {', '.join(unknown)}; there are: {', '.join(PARTS)}")
+        return 64
+    verdicts = [run(name, part) for name, part in PARTS.items() if not names or name in names]
+    return 0 if all(verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
