@@ -21,8 +21,6 @@ ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "results"
 SEED = 1
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error)")
-JUDGED = ("reconciler", "trainer", "tests", "conf", "jobs")
-"""What a result rests on: with any of it changed, the part is run again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +29,8 @@ class Part:
 
     what: str
     arguments: tuple[str, ...]
+    rests_on: tuple[str, ...]
+    """Paths of the sources: with any of them changed, the part is run again."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -38,19 +38,24 @@ PARTS: Mapping[str, Part] = {
     "properties": Part(
         what="planner properties, 10,000 random worlds each",
         arguments=("-n", "2", f"--hypothesis-seed={SEED}", "tests/property"),
+        rests_on=(
+            *("reconciler/domain", "reconciler/planning", "reconciler/simulate"),
+            *("reconciler/cycle.py", "tests/property", "tests/builders.py", "tests/strategies.py"),
+        ),
         environment={"HEADWAY_HYPOTHESIS": "thorough"},
     ),
     "faults": Part(
         what="100 random kills of the loop; 50 starts of two reconcilers at once",
         arguments=("-m", "campaign", "tests/faults"),
+        rests_on=("reconciler", "tests/faults", "tests/live_fleets.py", "tests/git_worlds.py"),
     ),
 }
 
 
-def sources() -> str:
-    """Return a digest of every file a result rests on, as git sees them now."""
+def sources(part: Part) -> str:
+    """Return a digest of every file the part's result rests on, as they are staged in git."""
     listed = subprocess.run(
-        ["git", "ls-files", "-s", "--", *JUDGED, ":(exclude)tests/benchmarks/results"],
+        ["git", "ls-files", "-s", "--", *part.rests_on],
         cwd=ROOT,
         capture_output=True,
         check=True,
@@ -73,7 +78,7 @@ def commit() -> str:
 def run(name: str, part: Part) -> bool:
     """Run one part, unless its result is of these sources; return whether everything passed."""
     path = RESULTS / f"campaign-{name}.json"
-    resting_on = sources()
+    resting_on = sources(part)
     if path.exists():
         before = json.loads(path.read_text(encoding="utf-8"))
         if before["sources"] == resting_on and not before["failed"]:

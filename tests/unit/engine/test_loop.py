@@ -36,6 +36,7 @@ class ScriptedWorld:
         self.answers = list(answers)
         self.news_to_come = list(news)
         self.looks = 0
+        self.pending: dict[str, dict[str, int]] = {}
         self.recorded: list[StatusUpdate] = []
         self.stop = CountingEvent(lambda: not self.answers)
         self.written = io.StringIO()
@@ -54,7 +55,7 @@ class ScriptedWorld:
         answer = self.answers.pop(0)
         if answer is not None:
             raise answer
-        return a_snapshot()
+        return a_snapshot(pending=self.pending)
 
     def record(self, snapshot: Snapshot, plan: Plan, update: StatusUpdate) -> None:
         self.recorded.append(update)
@@ -99,6 +100,15 @@ def test_news_brings_the_next_cycle_at_once() -> None:
 
     assert world.looks == 2
     assert len(world.stop.waits) == 3 + 1
+
+
+def test_a_cycle_that_changed_something_is_followed_by_the_next_after_a_moment() -> None:
+    world = ScriptedWorld(None, None)
+    world.pending = {"job": {"gpus": 1}}  # started in each of these cycles
+    world.loop.run()
+
+    assert world.looks == 2
+    assert world.stop.waits == [1.0, 1.0]
 
 
 def test_a_lost_push_race_is_planned_again_from_a_fresh_look() -> None:
