@@ -159,3 +159,24 @@ def test_an_estimate_without_a_spec_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
+
+
+def test_a_spec_is_estimated_as_it_composes(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[3]
+    monkeypatch.chdir(root)
+    file = "jobs/research/qwen3-8b-dpo.yaml"
+
+    plain = estimated(f"estimate {file}")
+    longer = estimated(f"estimate {file} train.max_length=8192 resources.gpus=8")
+
+    assert (plain["gpu_type"], plain["gpus"], longer["gpus"]) == ("H100-80GB", 4, 8)
+    assert plain["model"] == "Qwen3-8B"
+    assert longer["memory"]["p50_gib"] > plain["memory"]["p50_gib"]
+
+
+def test_a_command_of_the_teams_own_has_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[3])
+
+    message = str(refusal("estimate jobs/research/tokenise-corpus.yaml"))
+
+    assert "headway cannot know its memory" in message
