@@ -33,7 +33,12 @@ DEFAULT_BATCH = 64
     "--type", "--gpu-type", "gpu_type", required=True, metavar="TYPE", help="Such as A100-80GB."
 )
 @click.option("--global-batch", type=click.IntRange(min=1), help="Samples a step.  [64]")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="Colour the words.",
+)
 @output_option("table", "json")
 @click.pass_context
 def advise(

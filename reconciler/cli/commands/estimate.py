@@ -39,7 +39,12 @@ LARGEST_GANG = 64
 @click.option("--exact", is_flag=True, help="Also trace the real model with torch (slow).")
 @click.option("--repo", metavar="PATH", envvar="HEADWAY_REPO", help="The fleet's repository.")
 @click.option("--at", metavar="REF", help="Read FILE at a commit.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="Colour the words.",
+)
 @output_option("table", "json")
 @click.pass_context
 def estimate(
