@@ -31,7 +31,9 @@ LARGEST_GANG = 64
 @click.argument("words", nargs=-1, metavar="[FILE] [KEY=VALUE]...")
 @click.option("--model", metavar="NAME", help="Catalogue name, Hub id or folder, without a FILE.")
 @click.option("--gpus", type=click.IntRange(min=1), help="Size of the gang.  [spec, or 1]")
-@click.option("--gpu-type", "types", multiple=True, metavar="TYPE", help="May be given again.")
+@click.option(
+    "--type", "--gpu-type", "types", multiple=True, metavar="TYPE", help="May be given again."
+)
 @click.option("--steps", type=click.IntRange(min=1), help="Optimizer steps, for the duration.")
 @click.option("--price", type=float, metavar="X", help="Cost of one GPU-hour, in your currency.")
 @click.option("--csv", "table", type=click.Path(path_type=Path), help="Score a table of runs.")
