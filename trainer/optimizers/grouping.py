@@ -53,14 +53,22 @@ def _kinds(layers: Collection[str]) -> list[str]:
 
 
 def check(model: Any, train: Mapping[str, Any]) -> None:
-    """Raise RequestError where the rank exceeds a side of a matrix that would be projected.
+    """Raise RequestError where the rank exceeds a side of a matrix that would be projected, or
+    where most weights are no matrices, as in a mixture of experts.
 
     ``model`` may be on the meta device, so that nothing needs to be loaded for a refusal.
     """
-    sides = {
-        name: min(layer.weight.shape)
-        for name, layer in projected_layers(model, train["galore_target_modules"]).items()
-    }
+    layers = projected_layers(model, train["galore_target_modules"])
+    projected = sum(layer.weight.numel() for layer in layers.values())
+    stacked = sum(weight.numel() for weight in model.parameters() if weight.dim() > 2)
+    if train["galore_target_modules"] is None and stacked > projected:
+        share = 100 * stacked / (stacked + projected)
+        raise RequestError(
+            f"train.use_galore: {share:.0f} % of this model's inner weights are stacks of matrices "
+            "(experts), which keep full states, so little would be saved; nearest: a dense model, "
+            "optim: adamw_8bit, or galore_target_modules with the layers you mean"
+        )
+    sides = {name: min(layer.weight.shape) for name, layer in layers.items()}
     smallest = min(sides, key=lambda name: (sides[name], name))
     if train["galore_rank"] > sides[smallest]:
         raise RequestError(

@@ -66,6 +66,29 @@ def test_a_rank_above_the_smallest_side_is_refused_on_shapes_alone() -> None:
         check(model, section(galore_rank=25))
 
 
+def test_a_mixture_of_experts_is_refused_unless_layers_are_named() -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.AutoConfig.for_model(
+        "qwen3_moe",
+        vocab_size=64,
+        hidden_size=64,
+        intermediate_size=96,
+        moe_intermediate_size=96,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        head_dim=16,
+        num_experts=8,
+        num_experts_per_tok=2,
+    )
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+
+    with pytest.raises(RequestError, match=r"\d\d % of this model's inner weights are stacks"):
+        check(model, section())
+    check(model, section(galore_target_modules=["self_attn"]))
+
+
 def test_a_model_without_linear_layers_is_refused() -> None:
     with pytest.raises(RequestError, match="no linear layers to project"):
         check(torch.nn.Embedding(3, 4), section())
