@@ -275,7 +275,7 @@ def test_a_group_can_be_picked_and_any_known_key_set_on_the_command_line() -> No
         ("hydra.run.dir=/", "HW035", "edit the file"),
         ("+hydra.searchpath=[file:///etc]", "HW035", "edit the file"),
         ("tuner=../../etc", "HW035", "leaves the folder"),
-        ("tuner=nope", "HW031", "options are full, lora"),
+        ("tuner=nope", "HW031", "options are full, "),
         ("optimizer=galore", "HW035", "add `/optimizer: ...` to its defaults"),
         ("trian.lora_rank=4", "HW035", "did you mean `train.lora_rank`?"),
         ("+gpu_count=4", "HW040", "did you mean `resources.gpus`?"),
