@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: setup demo check lint test faults campaign bench calibrate golden docs clean
+.PHONY: setup demo check lint test faults campaign bench calibrate golden clean
 
 setup: $(STAMP)
 
@@ -56,9 +56,6 @@ calibrate: setup
 
 golden: setup
 	HEADWAY_GOLDEN=rewrite $(BIN)/pytest -m "$(FAST)" tests/golden tests/unit
-
-docs: setup
-	$(BIN)/python -m tests.architecture.docs
 
 clean:
 	rm -rf build runs .mypy_cache .ruff_cache
