@@ -149,6 +149,12 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             text="Names of the layers that get an adapter; all-linear: every linear layer "
             "but the output head.",
         ),
+        "target_regex": Key(
+            type="string",
+            only=LORA,
+            text="Regular expression that the whole name of a layer must match to get an adapter, "
+            "instead of target_modules.",
+        ),
         "modules_to_save": Key(
             type="strings",
             only=LORA,

@@ -88,6 +88,13 @@ RULES: tuple[Rule, ...] = (
         nearest="tuner_type: full with use_galore: true, or tuner_type: lora without it",
     ),
     Rule(
+        id="target_regex_beside_target_modules",
+        when={"target_regex": {"set": True}, "target_modules": {"set": True}},
+        refuse="target_regex",
+        reason="target_modules already says which layers get an adapter",
+        nearest="remove target_modules or target_regex",
+    ),
+    Rule(
         id="constant_without_warmup",
         when={"lr_scheduler_type": {"in": ["constant"]}, "warmup_ratio": {"above": 0}},
         refuse="warmup_ratio",
@@ -169,6 +176,7 @@ RENAMED: Mapping[str, str] = {
     "lora_r": "lora_rank",
     "lora_target_modules": "target_modules",
     "lora_target": "target_modules",
+    "loraplus_lr_ratio": "lorap_lr_ratio",
     "lora_target_linear": "target_modules",
     "dataset_name": "dataset",
     "datasets": "dataset",

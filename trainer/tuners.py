@@ -50,8 +50,8 @@ def adapter_config(train: Mapping[str, Any], model: Any) -> Any:
 
     from trainer.quantised import adapters
 
-    targets = train["target_modules"]
-    if "all-linear" in targets:
+    targets = train["target_regex"] or train["target_modules"]
+    if train["target_regex"] is None and "all-linear" in targets:
         if len(targets) > 1:
             raise RequestError("train.target_modules: all-linear already names every linear layer")
         targets = adapters.all_linear(model)

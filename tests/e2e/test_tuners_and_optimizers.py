@@ -34,6 +34,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "galore 8 bit": GALORE | {"optim": "adamw_8bit"},
     "galore in the backward pass": GALORE | PER_PARAMETER,
     "q-galore": GALORE | {"galore_quantization": True},
+    "lora plus": LORA | {"lorap_lr_ratio": 16.0, "learning_rate": 1e-3},
+    "lora by expression": LORA | {"target_regex": r".*\.mlp\.(up|down)_proj"},
     "qlora nf4": LORA | {"quant_method": "bnb"},
     "lora on gptq": LORA | {"quant_method": "gptq"},
 }

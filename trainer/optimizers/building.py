@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import Any
 
+import torch
+
 from trainer.config import Request
 from trainer.optimizers import grouping, layerwise
 from trainer.optimizers.galore import GaLoreAdamW
@@ -27,7 +29,6 @@ def check(location: str, request: Request) -> None:
 
 def _without_weights(location: str, train: Mapping[str, Any]) -> Any:
     """Return the model's layers on the meta device; None where its kind is built otherwise."""
-    import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
     config = AutoConfig.from_pretrained(
@@ -50,13 +51,13 @@ def prepare_model(model: Any, train: Mapping[str, Any]) -> None:
 
 def build(
     model: Any, train: Mapping[str, Any], *, decaying: Collection[str], seed: int
-) -> GaLoreAdamW | None:
+) -> torch.optim.Optimizer | None:
     """Return the optimizer of a complete section; None where the library makes it."""
     row = OPTIMIZERS[name_of(train)]
     if row.builder is None:
         return None
     module, _, function = row.builder.partition(":")
-    made: GaLoreAdamW = getattr(import_module(module), function)(
+    made: torch.optim.Optimizer = getattr(import_module(module), function)(
         model, train, decaying=decaying, seed=seed
     )
     if train["galore_optim_per_parameter"]:
@@ -93,6 +94,34 @@ def q_galore(
         grouping.parameter_groups(model, train, decaying=decaying),
         layers=layers,
         **_adam(train, seed),
+    )
+
+
+def lora_plus(
+    model: Any,
+    train: Mapping[str, Any],
+    *,
+    decaying: Collection[str],
+    seed: int,  # noqa: ARG001  (draws no random numbers)
+) -> torch.optim.Optimizer:
+    """Return AdamW whose rate for matrices that start at zero is higher (Hayou et al. 2024)."""
+    groups: dict[tuple[bool, bool], list[Any]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            is_second = ".lora_B." in name or ".lora_embedding_B." in name
+            groups.setdefault((is_second, name in decaying), []).append(parameter)
+    rate = train["learning_rate"]
+    return torch.optim.AdamW(
+        [
+            {
+                "params": parameters,
+                "lr": rate * train["lorap_lr_ratio"] if is_second else rate,
+                "weight_decay": train["weight_decay"] if decays else 0.0,
+            }
+            for (is_second, decays), parameters in sorted(groups.items(), key=lambda item: item[0])
+        ],
+        betas=(train["adam_beta1"], train["adam_beta2"]),
+        eps=train["adam_epsilon"],
     )
 
 

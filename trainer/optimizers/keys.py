@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from trainer.key import Key
 
+LORA = {"tuner_type": ("lora",)}
 GALORE = {"use_galore": (True,)}
 Q_GALORE = {"galore_quantization": (True,)}
 
@@ -19,6 +20,13 @@ OPTIMIZER_KEYS: Mapping[str, Key] = MappingProxyType(
             choices=("adamw_torch", "adafactor", "adamw_8bit", "paged_adamw_8bit"),
             text="Optimizer. The 8-bit ones need bitsandbytes; with use_galore adamw_8bit is our "
             "own and needs nothing.",
+        ),
+        "lorap_lr_ratio": Key(
+            type="number",
+            minimum=1,
+            only=LORA,
+            text="LoRA+: the learning rate of an adapter's second matrix, which starts at zero, "
+            "over that of the first; 10 to 16 is usual. Default: the same rate for both.",
         ),
         "use_galore": Key(
             type="boolean",

@@ -24,6 +24,8 @@ class OptimizerRow:
     """Value of ``use_galore`` that leads here."""
     quantised: bool = False
     """Value of ``galore_quantization`` that leads here."""
+    lora_plus: bool = False
+    """Whether ``lorap_lr_ratio`` leads here."""
     tuners: tuple[str, ...] = ANY_TUNER
     library_name: str | None = None
     """transformers' ``optim``; None: ``builder`` makes it."""
@@ -46,6 +48,13 @@ OPTIMIZERS: Mapping[str, OptimizerRow] = MappingProxyType(
             optim=("adamw_torch",),
             library_name="adamw_torch",
             text="AdamW, both moments in the type of the weights",
+        ),
+        "lora_plus": OptimizerRow(
+            optim=("adamw_torch",),
+            lora_plus=True,
+            tuners=("lora",),
+            builder=f"{BUILDERS}:lora_plus",
+            text="AdamW, with a higher learning rate for an adapter's second matrices",
         ),
         "adafactor": OptimizerRow(
             optim=("adafactor",),
@@ -96,10 +105,14 @@ OPTIMIZERS: Mapping[str, OptimizerRow] = MappingProxyType(
 def name_of(train: Mapping[str, Any]) -> str:
     """Return the row of a complete ``train:`` section; the rules leave exactly one."""
     for name, row in OPTIMIZERS.items():
-        chosen = (train["use_galore"], train["galore_quantization"])
-        if train["optim"] in row.optim and chosen == (row.galore, row.quantised):
+        chosen = (
+            train["use_galore"],
+            train["galore_quantization"],
+            train["lorap_lr_ratio"] is not None,
+        )
+        if train["optim"] in row.optim and chosen == (row.galore, row.quantised, row.lora_plus):
             return name
-    raise LookupError(f"no optimizer for optim {train['optim']} with these galore keys")
+    raise LookupError(f"no optimizer for optim {train['optim']} with these keys")
 
 
 def request_problems(
@@ -153,6 +166,13 @@ REFUSALS: tuple[Mapping[str, Any], ...] = (
         "refuse": "optim",
         "reason": "GaLore keeps its states small instead of paging them",
         "nearest": "optim: adamw_8bit",
+    },
+    {
+        "id": "lora_plus_with_another_optimizer",
+        "when": {"lorap_lr_ratio": {"set": True}, "optim": {"not_in": ["adamw_torch"]}},
+        "refuse": "lorap_lr_ratio",
+        "reason": "LoRA+ is built on optim: adamw_torch; an adapter's states are small anyway",
+        "nearest": "optim: adamw_torch",
     },
     {
         "id": "galore_with_quantised_base",

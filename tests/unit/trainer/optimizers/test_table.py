@@ -12,7 +12,12 @@ from trainer.optimizers.table import OPTIMIZERS, REFUSALS, name_of, request_prob
 
 
 def _chosen(optim: str, *, galore: bool = False, quantised: bool = False) -> dict[str, Any]:
-    return {"optim": optim, "use_galore": galore, "galore_quantization": quantised}
+    return {
+        "optim": optim,
+        "use_galore": galore,
+        "galore_quantization": quantised,
+        "lorap_lr_ratio": None,
+    }
 
 
 def test_reading_the_table_loads_no_torch() -> None:
@@ -24,7 +29,8 @@ def test_reading_the_table_loads_no_torch() -> None:
 def test_each_choice_leads_to_the_row_that_says_so() -> None:
     for name, row in OPTIMIZERS.items():
         for optim in row.optim:
-            found = name_of(_chosen(optim, galore=row.galore, quantised=row.quantised))
+            section = _chosen(optim, galore=row.galore, quantised=row.quantised)
+            found = name_of(section | {"lorap_lr_ratio": 16 if row.lora_plus else None})
             assert found == name
 
 
