@@ -7,7 +7,8 @@ for AdamW, the learning rate of the same matrices.  (Without that factor AdamW w
 weaker one: its best plain trial is reported beside it.)  Q-GaLore takes GaLore's choice.
 
 Resumable: each finished run is written at once, and found runs are not run again.  Results with
-seed and commit go to ``results/galore.json``, every loss to ``results/galore_curves.csv``.
+seed and commit go to ``results/galore.json``, every loss to ``results/galore_curves.csv``, and what
+came of it to ``results/galore.md``.
 """
 
 import csv
@@ -27,7 +28,7 @@ from tests.benchmarks import galore_model as world
 from trainer.optimizers import building, grouping
 
 RESULTS = Path(__file__).parent / "results"
-TABLE, CURVES = RESULTS / "galore.json", RESULTS / "galore_curves.csv"
+TABLE, CURVES, REPORT = (RESULTS / f"galore{end}" for end in (".json", "_curves.csv", ".md"))
 TRIAL_STEPS, STEPS = 50, 300
 TRIAL_SEED = 0
 SEEDS = (1, 2)
@@ -206,6 +207,66 @@ def summary(done: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def report(done: dict[str, Any], found: dict[str, Any]) -> str:
+    """Return the results as a page."""
+    parameters = json.loads(TABLE.read_text())["model"]["parameters"]
+    lines = [
+        "# GaLore against AdamW, equally tuned",
+        "",
+        "Written by `python -m tests.benchmarks.campaign_galore`. A model of Qwen3's kind with "
+        f"{parameters:,} parameters,",
+        f"{STEPS} steps of {world.BATCH * world.LENGTH} tokens, rank 128 and gap 50 as shipped, "
+        f"mean of seeds {', '.join(map(str, SEEDS))};",
+        f"{len(trials('adamw'))} trials of {TRIAL_STEPS} "
+        "steps for either. `adamw_plain` is AdamW with one learning rate for all weights.",
+        "",
+        "| | learning rate | factor | held-out loss | against adamw | CPU s a step |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    cells = dict(finals(done))
+    for name, row in found.items():
+        cell = cells[name]
+        lines.append(
+            f"| {name} | {cell.rate:g} | {cell.factor:g} | {row['held_out_loss']:.4f} "
+            f"| {row['against_adamw']:.4f} | {done[cell.name]['cpu_s_per_step']:.2f} |"
+        )
+    lines += ["", *_curves(cells), "", *_trials(done), ""]
+    return "\n".join(lines)
+
+
+def _curves(cells: dict[str, Cell]) -> list[str]:
+    losses: dict[str, list[float]] = {}
+    with CURVES.open(newline="") as file:
+        for row in csv.DictReader(file):
+            losses.setdefault(row["run"], []).append(float(row["loss"]))
+    lines = [
+        f"Training loss, mean of 30 steps, seed {SEEDS[-1]}:",
+        "",
+        "| steps | " + " | ".join(cells) + " |",
+        "| --- |" + " --- |" * len(cells),
+    ]
+    for first in range(0, STEPS, 30):
+        means = [sum(losses[cell.name][first : first + 30]) / 30 for cell in cells.values()]
+        row = " | ".join(f"{mean:.3f}" for mean in means)
+        lines.append(f"| {first + 1}-{first + 30} | {row} |")
+    return lines
+
+
+def _trials(done: dict[str, Any]) -> list[str]:
+    lines = [
+        f"Held-out loss of the trials ({TRIAL_STEPS} steps, seed {TRIAL_SEED}):",
+        "",
+        "| learning rate | factor | adamw | galore |",
+        "| --- | --- | --- | --- |",
+    ]
+    for ours, theirs in zip(trials("galore"), trials("adamw"), strict=True):
+        lines.append(
+            f"| {ours.rate:g} | {ours.factor:g} | {_held_out(done, theirs):.4f} "
+            f"| {_held_out(done, ours):.4f} |"
+        )
+    return lines
+
+
 def main() -> int:
     """Run what is missing; 1 where GaLore stays too far behind."""
     torch.set_num_threads(1)
@@ -217,6 +278,7 @@ def main() -> int:
         _complete(cell, done)
     found = summary(done)
     _write(done, found)
+    REPORT.write_text(report(done, found))
     for name, row in found.items():
         print(f"{name:<12} {row['held_out_loss']:.4f}  x{row['against_adamw']:.4f}")
     return 0 if found["galore"]["against_adamw"] <= 1 + MOST_ABOVE else 1
