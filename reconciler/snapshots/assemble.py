@@ -165,10 +165,10 @@ class Assembler:
         submission: Submission | None,
         inputs: Inputs,
     ) -> tuple[SpecProblem, ...]:
-        """Return why a document may not be P0, judged once: when it came, or became P0.
+        """Return why a document may not be P0 yet; once it may, it is not asked again.
 
-        The clock is the committer time of the commit that brought it, never later than now: an
-        earlier date makes the deadline only more distant.
+        The clock is the committer time of the commit that brought it, between the last look at
+        main and this one: a branch may be hours old when it is merged, and nobody backdates.
         """
         assert entry.spec is not None  # asked only for valid documents
         if status is not None and status.phase is not JobPhase.INVALID:
@@ -179,7 +179,8 @@ class Assembler:
             if before is not None and before.priority is PriorityClass.P0:
                 return ()
         brought, _ = self._brought_by(entry, inputs.desired)
-        judged_at = Instant(min(self._history.committed_at(brought), inputs.now))
+        committed_at = self._history.committed_at(brought)
+        judged_at = Instant(min(max(committed_at, inputs.previous_look_at or 0), inputs.now))
         if not submission_findings(entry.spec, judged_at):
             return ()
         data = self._history.tree(inputs.desired).read((entry.blob,))[entry.blob]

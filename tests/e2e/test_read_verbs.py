@@ -58,7 +58,7 @@ def test_the_queue_shows_who_runs_and_who_waits(headway: Headway) -> None:
         ("team/first", "running"), ("team/second", "pending"),
     ]  # fmt: skip
     assert items[1]["forecast"]["rests_on"] == ["team/first"]
-    assert "3 CPU slots in use" in headway("queue").out
+    assert "3 of 4 CPU slots in use" in headway("queue").out
 
 
 def test_why_asks_the_planner_for_each_condition(headway: Headway) -> None:

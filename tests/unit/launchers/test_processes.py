@@ -12,7 +12,8 @@ from reconciler.launchers import processes
 from reconciler.launchers.processes import Membership, Process
 from tests.contract.runs import wait_until
 
-MINE = Membership("an-attempt-of-this-test", "/runs/of/this/test")
+MINE = Membership(f"an-attempt-of-{os.getpid()}", f"/runs/of/{os.getpid()}")
+"""Of this test process alone: another one may be ending its own attempts right now."""
 
 
 @contextmanager
