@@ -7,15 +7,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.devices.cpu_slots import CpuSlots
-from reconciler.devices.discovery import discover
 from reconciler.devices.nvml import NvmlSource
 from reconciler.domain.cluster import DeviceKind, NodeState
-from reconciler.errors import BackendError
 from tests.unit.devices.fake_nvml import (
     GIB,
     GPU_IS_LOST,
-    MISMATCH,
     NOT_LOADED,
     NOT_SUPPORTED,
     Card,
@@ -227,24 +223,6 @@ def test_gpus_joined_by_nvlink_are_one_island() -> None:
     )
 
     assert [d.island for d in NvmlSource(library).devices()] == ["nvlink-0", "nvlink-0", ""]
-
-
-def test_discovery_takes_gpus_where_there_are_some() -> None:
-    gpus = NvmlSource(FakeNvml([Card("GPU-a")]))
-
-    assert discover(nvml=gpus) is gpus
-
-
-def test_discovery_falls_back_to_cpu_slots_without_a_driver() -> None:
-    source = discover(cpu_slots=3, nvml=NvmlSource(FakeNvml([], init=NOT_LOADED)))
-
-    assert isinstance(source, CpuSlots)
-    assert len(source.survey().devices) == 3
-
-
-def test_discovery_does_not_turn_a_broken_gpu_machine_into_cpu_slots() -> None:
-    with pytest.raises(BackendError, match="version mismatch"):
-        discover(nvml=NvmlSource(FakeNvml([], init=MISMATCH)))
 
 
 def test_the_real_library_is_asked_without_an_exception() -> None:
