@@ -5,7 +5,6 @@ branch's tip, main at the commit acted on last, and the observations recorded wi
 decision.  Imported only for a job that waits: reading specs may need Hydra and pydantic.
 """
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from reconciler.planning.explain import Explanation, explain
 from reconciler.planning.plan import plan
 from reconciler.snapshots.assemble import Assembler
 from reconciler.snapshots.recorded import recorded_at
-from reconciler.specs.cache import SpecCache
+from reconciler.specs.cache import SpecCache, user_folder
 from reconciler.specs.reading import read_specs
 from reconciler.store.spec_source import SpecSource
 from reconciler.store.status_tree import read_status_tree
@@ -31,17 +30,11 @@ def explain_at(git_dir: Path, tip: CommitId, job: JobId, now: Instant) -> Explan
     source = SpecSource(git_dir, remote="unused")
     recorded = recorded_at(git_dir, tip).inputs()
     inputs = replace(recorded, now=max(now, recorded.now), cursor=recorded.desired)
-    cache = SpecCache(cache_folder())
+    cache = SpecCache(user_folder())
     reading = read_specs(source.tree(inputs.desired), cache=cache)
     snapshot = Assembler(source, cache).assemble(reading, read_status_tree(git_dir, tip), inputs)
     planned, _ = plan(snapshot)
     return explain(snapshot, planned, job)
-
-
-def cache_folder() -> Path:
-    """Return where composed specs are kept between two questions of one person."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path("~").expanduser() / ".cache") / "headway" / "specs"
 
 
 def explanation_item(explanation: Explanation) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 from reconciler.domain.attempt import Attempt, Outcome
 from reconciler.domain.launch import run_path
+from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobStatus
 from reconciler.errors import NotFoundError
 from reconciler.launchers import run_files
@@ -77,16 +78,22 @@ def heartbeat(folder: Path) -> dict[str, Any] | None:
     return _object(folder / run_files.HEARTBEAT)
 
 
-def ending(folder: Path) -> Ending | None:
-    """Return how the attempt ended; None while it runs or where no last word was written."""
+def ending(folder: Path, *, runs_command: bool) -> Ending | None:
+    """Return how the attempt ended; None while it runs or where no last word was written.
+
+    A command is judged by its exit status; a training without a result record has failed.
+    """
     exit_ = _object(folder / run_files.EXIT)
     if exit_ is None:
         return None
     status = exit_.get("exit_status")
     result = _object(folder / run_files.RESULT)
     if result is None or result.get("outcome") not in set(Outcome):
+        succeeded = runs_command and status == 0
         return Ending(
-            outcome=str(Outcome.SUCCEEDED if status == 0 else Outcome.FAILED), exit_status=status
+            outcome=str(Outcome.SUCCEEDED if succeeded else Outcome.FAILED),
+            reason="" if runs_command or status != 0 else str(Reason.NO_COMPLETION_RECORD),
+            exit_status=status,
         )
     step, artifacts = result.get("step"), result.get("artifacts")
     pairs = sorted(artifacts.items()) if isinstance(artifacts, dict) else []

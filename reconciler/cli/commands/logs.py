@@ -137,8 +137,9 @@ def _explain_silence(
 
 def _follow(view: View, status: JobStatus, number: int, folder: Path, log: Log) -> int:
     looks = 0
+    runs_command = any(each.runs_command for each in status.attempts if each.number == number)
     while True:
-        ended = ending(folder)
+        ended = ending(folder, runs_command=runs_command)
         log.print_new()
         if ended is None and looks % ASK_BRANCH_EVERY == ASK_BRANCH_EVERY - 1:
             ended = _ended_by_branch(view, status, number)

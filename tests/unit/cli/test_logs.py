@@ -121,7 +121,7 @@ RESULT = {"outcome": "succeeded", "reason": "completed", "step": 500, "artifacts
             1,
             "failed at step 500 (out of memory, exit status 1)",
         ),
-        (None, 0, 0, "succeeded"),
+        (None, 0, 1, "failed (no completion record)"),
         (None, 1, 1, "failed (exit status 1)"),
         (None, -9, 1, "failed (signal 9)"),
     ],
@@ -161,6 +161,7 @@ def test_following_prints_what_is_added_until_the_end(
         with (folder / "stdout.log").open("a", encoding="utf-8") as log:
             log.write(text or "last\n")
         if text is None:
+            (folder / "result.json").write_text(json.dumps(RESULT), encoding="utf-8")
             (folder / "exit.json").write_text('{"exit_status": 0}', encoding="utf-8")
 
     monkeypatch.setattr(logs_module, "sleep", pause)
