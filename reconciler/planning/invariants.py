@@ -168,13 +168,16 @@ def _quota_kept(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Plan) 
         for count, counted in ((now, kind != "hold"), (later, stays)):
             if counted:
                 _count(count.setdefault(team, Counter()), allocation, types)
-    gains = {job.split("/")[0] for job, kind, _ in _held(jobs, plan) if kind != "attempt"}
+    gains: dict[TeamName, Counter[str]] = {}  # by type: a lowered quota leaves others alone
+    for job, kind, allocation in _held(jobs, plan):
+        if kind != "attempt":
+            _count(gains.setdefault(TeamName(job.split("/")[0]), Counter()), allocation, types)
     for name, team_value in sorted(snapshot.teams.items()):
         for device_type, limit in sorted(team_value.quota_gpus.items()):
             most = max(
                 now.get(name, Counter())[device_type], later.get(name, Counter())[device_type]
             )
-            if name in gains and most > limit:
+            if gains.get(name, Counter())[device_type] and most > limit:
                 raise _broken(
                     "quota is kept", f"team {name}: {most} of {device_type}, quota {limit}"
                 )
