@@ -12,7 +12,7 @@ from reconciler.domain.attempt import Attempt
 from reconciler.domain.job import JobSpec
 from reconciler.domain.team import Team
 from reconciler.domain.units import Instant, JobId, Seconds, TeamName
-from reconciler.planning.capacity import Timeline
+from reconciler.planning.occupancy import Timeline
 from reconciler.planning.priority import RankKey
 from reconciler.planning.quota import TeamUse
 from reconciler.planning.remaining import Moment, Span

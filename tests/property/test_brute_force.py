@@ -9,7 +9,7 @@ from reconciler.domain.plan import Verb
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import Instant, Seconds
 from reconciler.planning import remaining
-from reconciler.planning.capacity import Timeline
+from reconciler.planning.occupancy import Timeline
 from reconciler.planning.placement import fits
 from reconciler.planning.plan import plan
 from reconciler.planning.topology import allocation_of, layout, shape

@@ -1,5 +1,5 @@
 from reconciler.domain.units import Instant, Seconds
-from reconciler.planning.capacity import Timeline
+from reconciler.planning.occupancy import Timeline
 from reconciler.planning.topology import layout, shape
 from tests.values import a_cluster, a_spec
 
