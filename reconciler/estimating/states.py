@@ -7,6 +7,7 @@ whole; QLoRA (2305.14314): 0.5 + 4/64 bytes for NF4, 0.516 with double quantisat
 (2403.03507): moments 2 r n and a projector m r for an m x n matrix, m <= n.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reconciler.estimating import counting
@@ -144,7 +145,7 @@ def _full(training: Training, stage: Stage) -> States:
     dense, experts = stage.parameters - stage.experts, stage.experts
     whole = dense + experts
     shard = dense / layout.shards + experts / expert_shards(layout)
-    weight, gradient, kept = _bytes_each(training)
+    weight, gradient, kept = _bytes_each(training, stage)
     pipelined = sharding is Sharding.FSDP and layout.pipeline > 1
     weights = weight * (shard if sharding in (Sharding.ZERO3, Sharding.FSDP) else whole)
     gradients = gradient * (
@@ -176,11 +177,17 @@ def _full(training: Training, stage: Stage) -> States:
     )
 
 
-def _bytes_each(training: Training) -> tuple[float, float, float]:
-    """Return bytes a parameter of weights, gradients, and of one optimizer temporary."""
+def _bytes_each(training: Training, stage: Stage) -> tuple[float, float, float]:
+    """Return bytes a parameter of weights, gradients, and of one optimizer temporary.
+
+    Q-GaLore keeps the matrices it projects in 8 bits, embedding, head and norms as they were;
+    gradients have the type that products are computed in.
+    """
     sharding = training.layout.sharding
     if training.optimizer is Optimizer.Q_GALORE:
-        return 1.02, 2.0, 2.0
+        plain = _float_bytes(training)
+        small = min(_projected_parameters(training, stage) / stage.parameters, 1.0)
+        return EIGHT_BIT * small + plain * (1 - small), plain, plain
     if training.precision is Precision.FP32:
         return 4.0, 4.0, 4.0
     if not training.master:
@@ -194,7 +201,7 @@ def _bytes_each(training: Training) -> tuple[float, float, float]:
 
 def _optimizer_bytes(training: Training, stage: Stage, parameters: float) -> float:
     """Return the optimizer's bytes for ``parameters`` held on this rank."""
-    weight, _, _ = _bytes_each(training)
+    weight, _, _ = _bytes_each(training, stage)
     master = 4.0 if training.master and weight < 4.0 else 0.0
     wide = training.master or training.precision is Precision.FP32
     moment = 4.0 if wide else 2.0
@@ -212,23 +219,42 @@ LISA_LAYERS = 2
 """Layers LISA trains at a time by default (2403.17919)."""
 
 
+EIGHT_BIT = 1.02
+"""Bytes of a number in 8 bits with its share of a 32-bit scale for 256 of them."""
+
+
+def _float_bytes(training: Training) -> float:
+    return 4.0 if training.precision is Precision.FP32 else 2.0
+
+
 def _galore(training: Training, stage: Stage) -> float:
-    """Return GaLore's bytes for the whole stage: projected matrices, full Adam for the rest."""
-    model = training.model
-    eight = training.optimizer in (Optimizer.GALORE_8BIT, Optimizer.Q_GALORE)
-    moment, projector = (1.02, 2.0) if eight else (2.0, 2.0)
-    if training.optimizer is Optimizer.Q_GALORE:
-        projector = 0.5
-    share = stage.layers / model.layers
+    """Return GaLore's bytes for the whole stage: projected matrices, full Adam for the rest.
+
+    Moments and projectors have the type of the weights; 8 bits for the moments of the 8-bit
+    kinds, 4 for Q-GaLore's projectors (0.5 and two 32-bit numbers for 256).
+    """
+    plain = _float_bytes(training)
+    moment = plain if training.optimizer is Optimizer.GALORE else EIGHT_BIT
+    projector = 0.5 + 8 / 256 if training.optimizer is Optimizer.Q_GALORE else plain
     projected = 0.0
-    matrices = 0.0
-    for linear in counting.linears(model):
+    for linear, copies in _projected(training, stage):
         short, long = sorted((linear.inputs, linear.outputs))
         rank = min(training.galore_rank, short)
-        copies = linear.copies * linear.layers * share / training.layout.tensor
         projected += copies * (2 * moment * rank * long + projector * rank * short)
-        matrices += copies * linear.parameters
+    matrices = _projected_parameters(training, stage)
     return projected + 2 * moment * max(stage.parameters - matrices, 0.0)
+
+
+def _projected(training: Training, stage: Stage) -> Iterator[tuple[Linear, float]]:
+    """Yield the matrices that GaLore projects, with their copies on this stage's rank."""
+    model = training.model
+    share = stage.layers / model.layers
+    for linear in counting.linears(model):
+        yield linear, linear.copies * linear.layers * share / training.layout.tensor
+
+
+def _projected_parameters(training: Training, stage: Stage) -> float:
+    return sum(copies * linear.parameters for linear, copies in _projected(training, stage))
 
 
 def _step_temporaries(training: Training, held: float, each: float) -> float:

@@ -90,6 +90,7 @@ def training_from(train: Train, model: Model, setting: Setting) -> Training:
         quantisation=quantisation,
         optimizer=_optimizer(given),
         galore_rank=int(given["galore_rank"]),
+        in_backward=bool(given.get("galore_optim_per_parameter")),
         checkpointing=_checkpointing(given, setting),
         attention=_attention(str(given["attn_impl"])),
         loss=Loss.FUSED if given.get("use_liger_kernel") else Loss.FULL,

@@ -117,6 +117,48 @@ def test_galore_keeps_moments_of_the_projected_side_and_a_projector() -> None:
     assert held.optimizer == pytest.approx(projected + 4 * rest)
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "moment", "projector"),
+    [
+        (Optimizer.GALORE, 4.0, 4.0),
+        (Optimizer.GALORE_8BIT, 1.02, 4.0),
+        (Optimizer.Q_GALORE, 1.02, 0.5 + 8 / 256),
+    ],
+)
+def test_a_32_bit_model_has_projectors_and_plain_moments_of_32_bits(
+    optimizer: Optimizer, moment: float, projector: float
+) -> None:
+    model = a_model("Llama-2-7B")
+    rank, projected, matrices = 4, 0.0, 0
+    for linear in counting.linears(model):
+        short, long = sorted((linear.inputs, linear.outputs))
+        projected += linear.layers * (2 * moment * rank * long + projector * rank * short)
+        matrices += linear.layers * linear.parameters
+    training = a_training(
+        "Llama-2-7B", optimizer=optimizer, galore_rank=rank, precision=Precision.FP32
+    )
+
+    held = states(training, stages(training)[0])
+
+    rest = counting.total(model) - matrices
+    assert held.optimizer == pytest.approx(projected + 2 * moment * rest)
+    assert held.gradients == 4 * counting.total(model)
+
+
+@pytest.mark.parametrize(("precision", "plain"), [(Precision.BF16, 2), (Precision.FP32, 4)])
+def test_q_galore_keeps_embedding_and_head_in_floating_point(
+    precision: Precision, plain: int
+) -> None:
+    model = a_model("Llama-2-7B")
+    matrices = sum(linear.layers * linear.parameters for linear in counting.linears(model))
+    training = a_training("Llama-2-7B", optimizer=Optimizer.Q_GALORE, precision=precision)
+
+    held = states(training, stages(training)[0])
+
+    rest = counting.total(model) - matrices
+    assert held.weights == pytest.approx(1.02 * matrices + plain * rest)
+
+
 def test_a_quantised_base_leaves_embedding_and_head_alone() -> None:
     training = a_training(
         "Qwen2.5-72B",

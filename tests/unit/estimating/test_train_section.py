@@ -74,6 +74,11 @@ def test_packing_makes_rows_of_equal_length() -> None:
         ({"quant_method": "gptq", "quant_bits": 8}, "quantisation", Quantisation.GPTQ8),
         ({"modules_to_save": ["embed_tokens"]}, "trains_embedding", True),
         ({"use_dora": True}, "dora", True),
+        (
+            {"use_galore": True, "galore_optim_per_parameter": True, "tuner_type": "full"},
+            "in_backward",
+            True,
+        ),
         ({"lora_dropout": 0.0}, "lora_dropout", False),
         ({"deepspeed": "zero3_offload"}, "offload", Offload.PARAMETERS),
         ({"deepspeed": "zero2_offload"}, "offload", Offload.OPTIMIZER),
