@@ -8,6 +8,7 @@ Units: GPU memory in GiB, durations in whole seconds, instants in Unix seconds (
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 from reconciler.domain.units import CommitId, Digest, Instant, JobId, JobName, Seconds, TeamName
 
@@ -101,6 +102,26 @@ class GangSize:
     memory_p90_gib: float | None = None
 
 
+class SizeEstimate(NamedTuple):
+    """What the formulas and their shipped constants say of one legal size on one device type.
+
+    Follows from the document alone, so it never changes with time; what the fleet's own runs
+    teach is laid over it when a snapshot is assembled.  A plain tuple, because ten thousand
+    specs are read at once.
+    """
+
+    gpus: int
+    gpu_type: str
+    memory_gib: float
+    """Expected peak of one device (p50)."""
+    evidence: str
+    """Class of runs whose measured errors apply: ``exact``, ``sharded`` or ``variable``."""
+    step_s: float
+    """Time of one optimizer step; 0 where nobody measured such a device."""
+    is_cpu: bool = False
+    """On CPU slots memory is counted and compared with nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """What one document asks for, at one commit.  Nothing here changes with time."""
@@ -132,6 +153,9 @@ class JobSpec:
     generation: int = 1
     runs_command: bool = False
     """``run:`` instead of ``train:``: judged by exit status, no result file."""
+    estimates: tuple[SizeEstimate, ...] = ()
+    """Of each legal size on each device type that will do, the requested size first; empty for a
+    ``run:`` job and where the model's shape is not known."""
 
     @property
     def id(self) -> JobId:
