@@ -39,6 +39,9 @@ class StopCause(StrEnum):
     TIME_LIMIT = "time_limit"
     DRAIN = "drain"
     RESIZE = "resize"
+    RESERVATION = "reservation"
+    BUDGET = "budget"
+    GPU_HOURS = "gpu_hours"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,8 @@ class Attempt:
     preemptible: bool = True
     runs_command: bool = False
     """Judged by exit status, not by a result file."""
+    budget_group: str | None = None
+    """The budget that its GPU-hours are charged to, whatever the document says later."""
     started_at: Instant | None = None
     stop_asked_at: Instant | None = None
     stop_cause: StopCause | None = None

@@ -18,6 +18,9 @@ class Reason(StrEnum):
     BEHIND_HIGHER_RANK = "behind_higher_rank"
     PREEMPTING = "preempting"
     QUOTA_EXCEEDED = "quota_exceeded"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    GPUS_RESERVED = "gpus_reserved"
+    RESERVATION_PLANNED = "reservation_planned"
     DEPENDENCY_RUNNING = "dependency_running"
     DEPENDENCY_FAILED = "dependency_failed"
     RETRY_BACKOFF = "retry_backoff"
@@ -38,6 +41,7 @@ class Reason(StrEnum):
     # Suspend
     SUSPEND_ASKED = "suspend_asked"
     NODE_DRAINING = "node_draining"
+    RESERVATION_STARTS = "reservation_starts"
     # Cancel
     FILE_DELETED = "file_deleted"
     NEW_SUBMISSION = "new_submission"
@@ -47,8 +51,17 @@ class Reason(StrEnum):
     KILLED_BY_SIGNAL = "killed_by_signal"
     NO_COMPLETION_RECORD = "no_completion_record"
     TIME_LIMIT = "time_limit"
+    GPU_HOURS_LIMIT = "gpu_hours_limit"
     NON_FINITE_LOSS = "non_finite_loss"
     ATTEMPT_LOST = "attempt_lost"
     # Reject
     SPEC_INVALID = "spec_invalid"
     WILDCARD_REQUEST = "wildcard_request"
+    # Reservations: Book, Release, Close, Refuse (Open says reservation_starts)
+    WINDOW_FREE = "window_free"
+    WINDOW_MOVED = "window_moved"
+    WINDOW_TAKEN = "window_taken"
+    WINDOW_PAST = "window_past"
+    RESERVATION_IDLE = "reservation_idle"
+    RESERVATION_OVER = "reservation_over"
+    RESERVATION_CHANGED = "reservation_changed"

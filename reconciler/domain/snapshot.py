@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reconciler.domain.attempt import Observation
+from reconciler.domain.budget import Budget
 from reconciler.domain.cluster import Cluster
 from reconciler.domain.job import GangSize, JobSpec, Submission
 from reconciler.domain.plan import PlannerState
 from reconciler.domain.policy import Policy
 from reconciler.domain.problem import SpecProblem
+from reconciler.domain.reservation import Reservation, ReservationStatus
 from reconciler.domain.status import JobStatus
 from reconciler.domain.team import Team
-from reconciler.domain.units import AttemptId, CommitId, Instant, JobId, TeamName
+from reconciler.domain.units import AttemptId, CommitId, Digest, Instant, JobId, TeamName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,21 @@ class DesiredJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredReservation:
+    """What main says about the path of a reservation: its last valid document.
+
+    ``held`` has the occurrences of the weeks ahead; ``problems`` says what is wrong with a newer
+    document, which then changes nothing.
+    """
+
+    id: JobId
+    commit: CommitId
+    held: Reservation
+    spec_digest: Digest = Digest("")
+    problems: tuple[SpecProblem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
     """One complete read of main.  An incomplete read never becomes a Desired."""
 
@@ -50,6 +67,8 @@ class Desired:
     """The tip does not descend from the last one acted on: no launches, no cancels."""
     allowed_prune: int = 0
     """From a ``Headway-Allow-Prune: N`` trailer by an admin since the cursor."""
+    reservations: Mapping[JobId, DesiredReservation] = field(default_factory=dict)
+    """Sorted; a path is a job or a reservation, never both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +88,7 @@ class Snapshot:
     """Tip of the status branch the statuses were read at; None: the branch does not exist."""
     previous_look_at: Instant | None = None
     """When the reconciler last read main before this; bounds ``submitted_at`` from below."""
+    reservations: Mapping[JobId, ReservationStatus] = field(default_factory=dict)
+    """Statuses of reservations, sorted."""
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    """By name, sorted, with their periods at ``now``."""

@@ -12,6 +12,7 @@ from reconciler.domain.attempt import Attempt
 from reconciler.domain.cluster import Allocation
 from reconciler.domain.job import PriorityClass, Submission
 from reconciler.domain.reason import Reason
+from reconciler.domain.reservation import OccurrenceTransition, ReservationStatus
 from reconciler.domain.units import AttemptId, CommitId, Digest, Instant, JobId, Seconds
 
 ATTEMPTS_KEPT = 5
@@ -122,6 +123,8 @@ class StatusUpdate:
 
     changed: tuple[JobStatus, ...] = ()
     transitions: tuple[Transition, ...] = ()
+    reservations: tuple[ReservationStatus, ...] = ()
+    occurrences: tuple[OccurrenceTransition, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.changed)
+        return bool(self.changed or self.reservations)
