@@ -12,7 +12,9 @@ from typing import TypeAlias
 from reconciler.domain.attempt import Attempt, StopCause
 from reconciler.domain.cluster import Allocation
 from reconciler.domain.reason import Reason
+from reconciler.domain.reservation import ReservationDecision
 from reconciler.domain.units import AttemptId, Digest, Instant, JobId, Seconds
+from reconciler.domain.value_state import ValueState
 
 
 class Verb(StrEnum):
@@ -100,6 +102,10 @@ class PlannerState:
     """
 
     version: int = 1
+    spent: Mapping[str, int] = field(default_factory=dict)
+    """GPU-seconds by ``<budget> <start of the period>``: what ended attempts and idle
+    reservations used, whatever became of their statuses."""
+    value: ValueState = ValueState()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,3 +120,5 @@ class Plan:
     planner_state: PlannerState = PlannerState()
     digest: Digest = Digest("")
     """Over the changed decisions (all but Keep and unchanged Wait) and the actions, canonical."""
+    reservations: tuple[ReservationDecision, ...] = ()
+    """One for each occurrence that changed, sorted by reservation and start."""

@@ -1,0 +1,162 @@
+"""What the value order is told and what it answers: nodes as counts, jobs as facts.
+
+The core works on counts of devices per node; which devices those are is the pipeline's business.
+A ``JobFacts`` changes only when something happened to its job, so a caller keeps it from cycle
+to cycle and a cycle makes no object per job.  Instants are Unix seconds, durations seconds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from reconciler.domain.units import JobId
+from reconciler.domain.value_state import Held, ValueState
+
+
+class Within(IntEnum):
+    """The smallest domain that must hold the whole gang."""
+
+    UNIT = 0
+    """One row of ``Nodes``: an NVLink island, or a node with only one."""
+    NODE = 1
+    RACK = 2
+    POOL = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """The rows gangs are placed on.  A row is a node, or one NVLink island of a node that has
+    several.  All columns have one entry a row; rows are in the cluster's order."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    """Devices of the row, whatever its state."""
+    pool: tuple[int, ...]
+    """Index into ``pools``: devices of one pool are interchangeable (one type, one memory)."""
+    pools: tuple[str, ...]
+    rack: tuple[int, ...]
+    """Number of the rack."""
+    node: tuple[int, ...]
+    """Number of the physical node; rows of one node share it."""
+
+    def __post_init__(self) -> None:
+        count = len(self.names)
+        columns = (self.sizes, self.pool, self.rack, self.node)
+        if any(len(column) != count for column in columns):
+            raise ValueError(f"every column of the nodes needs {count} entries")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """One job that waits for devices or holds some."""
+
+    job: JobId
+    gpus: int
+    arrived: int
+    """Since when it could have run: its delay counts from here."""
+    served: int = 0
+    """Useful running time of its ended attempts: what its checkpoints keep, in seconds."""
+    since: int = 0
+    """Running: since when the attempt makes progress (in the future while it restores)."""
+    held: Held = ()
+    """Running: the devices it holds, (row, count) pairs sorted by row."""
+    limit: int = 0
+    """The person's bound on the whole running time; 0: none was given."""
+    predicted: int = 0
+    """Predicted whole running time (estimate or history); 0: none."""
+    weight: float = 1.0
+    """Weight of its waiting, > 0.  Only ratios between jobs matter."""
+    level: int = 2
+    """Priority class: 0 is the most urgent."""
+    preemptible: bool = True
+    rush: bool = False
+    """A P0 near its deadline: goes before everybody."""
+    pools: int = -1
+    """Bit ``i``: pool ``i`` will do; -1: any."""
+    within: Within = Within.POOL
+    deadline: int = 0
+    """Instant by which it should have ended; 0: none."""
+    bound: int = 0
+    """The waiting bound of its class in seconds; 0: the fleet's budget alone."""
+    save_s: int = 20
+    """What stopping it costs: seconds its devices stay held while it checkpoints."""
+    restore_s: int = 60
+    """Seconds until it makes progress again when it is started once more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A job that left for good since the last recorded state."""
+
+    job: JobId
+    served: int
+    """Its whole useful running time, in seconds."""
+    learns: bool = True
+    """False where the duration says nothing: cancelled by a person, never ran."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """One instant of the fleet, as far as the value order needs it.
+
+    ``waiting`` may be started, ``running`` may be stopped; ``aside`` are known but not to be
+    decided on: stopping victims, launches that wait for their victims to leave.  A job that is in
+    none of the three and not in ``ended`` is taken to have left without teaching anything.
+    """
+
+    nodes: Nodes
+    free: Sequence[int]
+    """Per row: devices nobody holds and on which something new may start."""
+    waiting: Sequence[JobFacts]
+    running: Sequence[JobFacts]
+    aside: Sequence[JobFacts] = ()
+    ended: Sequence[Ended] = ()
+    headroom: Mapping[str, int] = field(default_factory=dict)
+    """GPUs each account may still take; an account that is not named has no bound."""
+    account: Mapping[JobId, str] = field(default_factory=dict)
+    """Account a job's GPUs count against; a job that is not named has none."""
+
+
+class Cause(StrEnum):
+    """Why a start was chosen."""
+
+    FREE = "free"
+    """It fits what is free."""
+    VALUE = "value"
+    """Its waiting is worth more than its victims' progress."""
+    FIRM = "firm"
+    """It reached its waiting bound."""
+    RUSH = "rush"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """One gang to start, whole.  ``victims`` leave first; the start then fits ``nodes``.
+
+    A victim may itself be started in the same choices: it moves.  Starts are in the order they
+    were decided: a later one may use what an earlier one's victims leave over, so whoever refuses
+    one asks again without that job rather than keeping the later ones.
+    """
+
+    job: JobId
+    nodes: Held
+    victims: tuple[JobId, ...] = ()
+    cause: Cause = Cause.FREE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What the value order decided for one fleet, and what it remembers from here on."""
+
+    starts: tuple[Start, ...]
+    stops: tuple[JobId, ...]
+    """Every victim of ``starts``, sorted."""
+    state: ValueState
+    ranking: tuple[JobId, ...] = ()
+    """The waiting jobs in the order they were considered."""
+    scores: Mapping[JobId, float] = field(default_factory=dict)
+    """Aged expected GPU-seconds over weight, of the waiting jobs: low goes first."""
+    firm: frozenset[JobId] = frozenset()
+    """Waiting or running jobs with a firm place."""
+    budget_s: int = 0
+    """The fleet's waiting budget W."""
