@@ -21,6 +21,8 @@ from trainer.config import RequestError
 
 SAMPLES = Path(__file__).parent / "sample_data"
 ROLES = ("system", "user", "assistant")
+COMPARING = frozenset({"dpo", "reward"})
+"""Tasks that need two answers to each prompt."""
 SHOWN = 10
 """Bad rows named in a message; the rest are counted."""
 
@@ -46,24 +48,33 @@ class Row:
 class Rows:
     """The rows of a dataset key, and the lines that were refused."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[Any, ...]
+    """``Row`` each, or what the ``parse`` of the task makes; all know their ``source``."""
     refused: tuple[str, ...]
 
 
 def load_rows(
-    names: Sequence[str], *, root: Path, task: str, system: str | None = None, strict: bool = True
+    names: Sequence[str],
+    *,
+    root: Path,
+    task: str,
+    system: str | None = None,
+    strict: bool = True,
+    parse: Callable[[str, Any], Any] | None = None,
 ) -> Rows:
     """Return the rows of all datasets in order; raise RequestError where none are left.
 
-    ``strict`` also raises it for any refused row.
+    ``parse`` makes a row of (source, value) or raises RowError; None: of conversations and pairs.
+    ``strict`` also raises RequestError for any refused row.
     """
+    parse = parse or partial(_row, task=task, system=system)
     rows: list[Row] = []
     refused: list[str] = []
     for name in names:
         path = locate(name, root=root)
         for source, read in _lines(path):
             try:
-                rows.append(_row(source, read(), task=task, system=system))
+                rows.append(parse(source, read()))
             except RowError as error:
                 refused.append(f"{source}: {error}")
     if refused and (strict or not rows):
@@ -150,16 +161,17 @@ def _row(source: str, value: Any, *, task: str, system: str | None) -> Row:
             "output, prompt and completion, or prompt, chosen and rejected"
         )
     _check_turns(messages)
-    if task == "dpo" and rejected is None:
-        raise RowError("has no answer to prefer less: dpo needs chosen and rejected")
-    if task == "dpo" and rejected == messages[-1]["content"]:
+    compares = task in COMPARING
+    if compares and rejected is None:
+        raise RowError(f"has no answer to prefer less: {task} needs chosen and rejected")
+    if compares and rejected == messages[-1]["content"]:
         raise RowError("has the same text as chosen and rejected")
     if system is not None and messages[0]["role"] != "system":
         messages.insert(0, {"role": "system", "content": system})
     return Row(
         source=source,
         messages=tuple(messages),
-        rejected=rejected if task == "dpo" else None,
+        rejected=rejected if compares else None,
     )
 
 
@@ -213,7 +225,7 @@ def _check_turns(messages: Sequence[Message]) -> None:
             raise RowError(f"turn {number + 1} is by {message['role']}, not by {wanted}")
 
 
-def split(rows: Sequence[Row], *, ratio: float, seed: int) -> tuple[list[Row], list[Row]]:
+def split(rows: Sequence[Any], *, ratio: float, seed: int) -> tuple[list[Any], list[Any]]:
     """Return rows to train on and rows to evaluate on (at least one each), order kept."""
     if ratio <= 0 or len(rows) < 2:
         return list(rows), []

@@ -113,15 +113,15 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def load_tokenizer(location: str, *, revision: str | None) -> Any:
-    """Return the tokenizer of a model; it must bring a chat template.
+def load_tokenizer(location: str, *, revision: str | None, converses: bool = True) -> Any:
+    """Return the tokenizer of a model.
 
-    Raises RequestError where it has none.
+    Raises RequestError where the task ``converses`` and there is no chat template.
     """
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(location, revision=revision, trust_remote_code=False)
-    if tokenizer.chat_template is None:
+    if converses and tokenizer.chat_template is None:
         raise RequestError(
             f"train.model: {location} has no chat template, so conversations can not be written "
             "as it expects them; take an instruction-tuned model"
@@ -131,17 +131,31 @@ def load_tokenizer(location: str, *, revision: str | None) -> Any:
     return tokenizer
 
 
-def load_model(location: str, *, train: Mapping[str, Any]) -> Any:
-    """Return the model with the weights' type and attention of the ``train:`` section."""
+CLASSES = {
+    "causal": "AutoModelForCausalLM",
+    "classifier": "AutoModelForSequenceClassification",
+    "encoder": "AutoModel",
+}
+"""What a model ends in (``recipes.recipe.Kind``), and the class that loads it."""
+
+
+def load_model(location: str, *, train: Mapping[str, Any], kind: str = "causal") -> Any:
+    """Return the model with the weights' type and attention of the ``train:`` section.
+
+    A classifier gets one output; where its files have no head, a fresh one of the seed's.
+    """
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    import transformers
+    from transformers import AutoConfig
 
     revision = train["model_revision"]
     config = AutoConfig.from_pretrained(location, revision=revision, trust_remote_code=False)
     wanted = train["torch_dtype"] or str(config.dtype or "float32").removeprefix("torch.")
     if wanted == "float16":
         wanted = "bfloat16"
-    model = AutoModelForCausalLM.from_pretrained(
+    if kind == "classifier":
+        config.num_labels = 1
+    model = getattr(transformers, CLASSES[kind]).from_pretrained(
         location,
         revision=revision,
         config=config,

@@ -94,11 +94,6 @@ def _encode(
             samples.append(sample)
         else:
             empty.append(row.source)
-    if not samples:
-        raise RequestError(
-            f"train.dataset: no sample is left: {len(too_long)} are longer than max_length "
-            f"{train['max_length']}, {len(empty)} have no token to learn"
-        )
     return Encoded(samples=tuple(samples), too_long=tuple(too_long), nothing_to_learn=tuple(empty))
 
 

@@ -6,12 +6,13 @@ Returns how it ended as the fields of the result; nothing here decides an exit c
 import logging
 import shutil
 import warnings
+from functools import partial
 from typing import Any
 
 from trainer import models, processes, resume
 from trainer.arguments import shared_arguments
 from trainer.config import Request, RequestError
-from trainer.data import Row, load_rows, split
+from trainer.data import load_rows, split
 from trainer.files import publish, put_aside
 from trainer.record import Record
 from trainer.stop import StopFlag
@@ -51,13 +52,17 @@ def _prepare(request: Request, record: Record, stop: StopFlag) -> tuple[Any, Any
     from trainer.sampling import total_steps
 
     recipe = recipe_for(request.train["task"])
+    recipe.check(request)
     location = models.resolve(request.train["model"], base=request.data_root)
     building.check(location, request)
-    tokenizer = models.load_tokenizer(location, revision=request.train["model_revision"])
-    rows, held_out = _rows(request, record)
+    tokenizer = models.load_tokenizer(
+        location, revision=request.train["model_revision"], converses=recipe.converses
+    )
+    rows, held_out = _rows(recipe, request, record)
     dataset = _dataset(recipe, rows, tokenizer, request, record)
+    samples = len(dataset) * recipe.repeats(request.train)
     total = total_steps(
-        samples=len(dataset),
+        samples=samples,
         global_batch=request.global_batch,
         epochs=request.train["num_train_epochs"],
         max_steps=request.train["max_steps"],
@@ -68,7 +73,7 @@ def _prepare(request: Request, record: Record, stop: StopFlag) -> tuple[Any, Any
         stop=stop,
         saver=Saver(request, record),
         total_steps=total,
-        samples=len(dataset),
+        samples=samples,
     )
     trainer, metrics = _build(
         run,
@@ -95,17 +100,18 @@ def quieten() -> None:
     warnings.filterwarnings("ignore", category=UserWarning, module="torch|peft|transformers")
 
 
-def _rows(request: Request, record: Record) -> tuple[list[Row], list[Row]]:
+def _rows(recipe: Any, request: Request, record: Record) -> tuple[list[Any], list[Any]]:
     """Return the rows to train on and those to evaluate on."""
     train = request.train
 
-    def load(names: list[str]) -> list[Row]:
+    def load(names: list[str]) -> list[Any]:
         found = load_rows(
             names,
             root=request.data_root,
             task=train["task"],
             system=train["system"],
             strict=train["strict"],
+            parse=recipe.parse,
         )
         if found.refused:
             shown = "; ".join(found.refused[:3])
@@ -118,7 +124,7 @@ def _rows(request: Request, record: Record) -> tuple[list[Row], list[Row]]:
     return split(rows, ratio=train["split_dataset_ratio"], seed=request.seed)
 
 
-def _dataset(recipe: Any, rows: list[Row], tokenizer: Any, request: Request, record: Record) -> Any:
+def _dataset(recipe: Any, rows: list[Any], tokenizer: Any, request: Request, record: Record) -> Any:
     from trainer.recipes.recipe import to_dataset
 
     encoded = recipe.encode(rows, tokenizer=tokenizer, train=request.train)
@@ -129,6 +135,11 @@ def _dataset(recipe: Any, rows: list[Row], tokenizer: Any, request: Request, rec
         if sources:
             shown = ", ".join(sources[:5])
             record.warn(f"{len(sources)} samples {words} and were dropped: {shown}")
+    if not encoded.samples:
+        raise RequestError(
+            f"train.dataset: no sample is left: {len(encoded.too_long)} are longer than max_length "
+            f"{request.train['max_length']}, {len(encoded.nothing_to_learn)} have no token to learn"
+        )
     return recipe.arrange(to_dataset(encoded.samples), request.train)
 
 
@@ -144,7 +155,8 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
 
     request = run.request
     set_seed(request.seed)
-    model, adapter = tuners.start(location, train=request.train, root=request.data_root)
+    load = recipe.load or partial(tuners.start, kind=recipe.kind)
+    model, adapter = load(location, train=request.train, root=request.data_root)
     building.prepare_model(model, request.train)
     metrics = MetricsCallback(run)
     materials = Materials(
@@ -162,7 +174,16 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
     trainer = _recipe_trainer(recipe, materials, run)
     _keep_own_callbacks(trainer)
     processes.check_world_size(request, trainer.accelerator.num_processes)
+    if request.train["packing"]:
+        _prove_isolation(trainer.model, run)
     return trainer, metrics
+
+
+def _prove_isolation(model: Any, run: Any) -> None:
+    from trainer import isolation
+
+    found = isolation.prove(model, attention=run.request.train["attn_impl"])
+    run.record.event("phase", phase="isolation_proven", leak=found.leak, drift=found.drift)
 
 
 def _recipe_trainer(recipe: Any, materials: Any, run: Any) -> Any:

@@ -15,19 +15,21 @@ from trainer.models import load_model
 ADAPTER = "adapter_config.json"
 
 
-def start(location: str, *, train: Mapping[str, Any], root: Path) -> tuple[Any, Any]:
+def start(
+    location: str, *, train: Mapping[str, Any], root: Path, kind: str = "causal"
+) -> tuple[Any, Any]:
     """Return the model to train and the configuration of the adapter to add to it, if any.
 
     Raises RequestError where ``init_from`` leads nowhere or does not go with the tuner.
     """
     source = None if train["init_from"] is None else weights_folder(root / train["init_from"])
     if source is None:
-        model = load_model(location, train=train)
+        model = load_model(location, train=train, kind=kind)
     elif not (source / ADAPTER).is_file():
-        model = load_model(str(source), train=dict(train) | {"model_revision": None})
+        model = load_model(str(source), train=dict(train) | {"model_revision": None}, kind=kind)
     else:
-        return _from_adapter(load_model(location, train=train), source, train)
-    return model, adapter_config(train, model) if train["tuner_type"] == "lora" else None
+        return _from_adapter(load_model(location, train=train, kind=kind), source, train)
+    return model, adapter_config(train, model, kind) if train["tuner_type"] == "lora" else None
 
 
 def weights_folder(path: Path) -> Path:
@@ -44,8 +46,17 @@ def weights_folder(path: Path) -> Path:
     return path
 
 
-def adapter_config(train: Mapping[str, Any], model: Any) -> Any:
-    """Return peft's configuration of the adapter that ``train`` describes for ``model``."""
+TASK_TYPES = {"causal": "CAUSAL_LM", "classifier": "SEQ_CLS", "encoder": "FEATURE_EXTRACTION"}
+"""What a model ends in, and peft's word for it."""
+HEADS = ("score", "classifier")
+"""Names that architectures give the layer a classifier ends in."""
+
+
+def adapter_config(train: Mapping[str, Any], model: Any, kind: str = "causal") -> Any:
+    """Return peft's configuration of the adapter that ``train`` describes for ``model``.
+
+    The head of a classifier is new, so it is trained whole and saved with the adapter.
+    """
     from peft import LoraConfig
 
     from trainer.quantised import adapters
@@ -56,17 +67,24 @@ def adapter_config(train: Mapping[str, Any], model: Any) -> Any:
             raise RequestError("train.target_modules: all-linear already names every linear layer")
         targets = adapters.all_linear(model)
     config = LoraConfig(
-        task_type="CAUSAL_LM",
+        task_type=TASK_TYPES[kind],
         r=train["lora_rank"],
         lora_alpha=train["lora_alpha"],
         lora_dropout=train["lora_dropout"],
         bias=train["lora_bias"],
         target_modules=targets,
-        modules_to_save=train["modules_to_save"],
+        modules_to_save=_trained_whole(train, model, kind),
         use_rslora=train["use_rslora"],
         use_dora=train["use_dora"],
     )
     return adapters.teach(config)
+
+
+def _trained_whole(train: Mapping[str, Any], model: Any, kind: str) -> list[str] | None:
+    asked = list(train["modules_to_save"] or [])
+    if kind == "classifier":
+        asked += [name for name, _ in model.named_children() if name in HEADS and name not in asked]
+    return asked or None
 
 
 def _from_adapter(base: Any, source: Path, train: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -2,9 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from trainer.config import Request
 from trainer.tokens import Encoded
+
+Kind = Literal["causal", "classifier", "encoder"]
+"""What a model ends in: a word, one number a text, or a vector a token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,16 +26,13 @@ class Materials:
     """Configuration of a new adapter; None: the model is trained as it is, or brings one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """One row of the table of tasks."""
+def nothing_to_check(request: Request) -> None:
+    """Find nothing wrong with a request that its rules have passed."""
 
-    encode: Callable[..., Encoded]
-    """(rows, tokenizer=, train=) -> samples."""
-    arrange: Callable[[Any, Mapping[str, Any]], Any]
-    """(dataset, train) -> the dataset as the loop reads it, such as packed."""
-    build: Callable[..., Any]
-    """(materials, run=) -> the trainer, ready to train."""
+
+def once(train: Mapping[str, Any]) -> int:  # noqa: ARG001
+    """Return that a row of the dataset is one sample of the global batch."""
+    return 1
 
 
 def as_is(dataset: Any, train: Mapping[str, Any]) -> Any:  # noqa: ARG001
@@ -39,7 +40,30 @@ def as_is(dataset: Any, train: Mapping[str, Any]) -> Any:  # noqa: ARG001
     return dataset
 
 
-def to_dataset(samples: Iterable[Mapping[str, list[int]]]) -> Any:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """One row of the table of tasks."""
+
+    encode: Callable[..., Encoded]
+    """(rows, tokenizer=, train=) -> samples; each row by itself."""
+    build: Callable[..., Any]
+    """(materials, run=) -> the trainer, ready to train."""
+    arrange: Callable[[Any, Mapping[str, Any]], Any] = as_is
+    """(dataset, train) -> the dataset as the loop reads it, such as packed."""
+    parse: Callable[[str, Any], Any] | None = None
+    """(source, value) -> a row with its ``source``; None: conversations and pairs."""
+    kind: Kind = "causal"
+    converses: bool = True
+    """The tokenizer must bring a chat template."""
+    load: Callable[..., tuple[Any, Any]] | None = None
+    """(location, train=, root=) -> model and new adapter; None: ``tuners.start`` of its kind."""
+    repeats: Callable[[Mapping[str, Any]], int] = once
+    """(train) -> samples of the global batch that one row of the dataset makes."""
+    check: Callable[[Request], None] = nothing_to_check
+    """Raises RequestError for what rules can not tell, before anything is loaded."""
+
+
+def to_dataset(samples: Iterable[Mapping[str, Any]]) -> Any:
     """Return the samples as a ``datasets.Dataset``."""
     from datasets import Dataset
 

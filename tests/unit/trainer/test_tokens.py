@@ -104,11 +104,14 @@ def test_a_sample_whose_answer_was_cut_off_is_dropped_and_named(tokenizer: Any) 
     assert encoded.nothing_to_learn == ("data.jsonl:2",)
 
 
-def test_no_sample_left_is_refused_with_the_counts(tokenizer: Any) -> None:
-    with pytest.raises(RequestError, match="1 are longer than max_length 8, 0 have no token"):
-        encode_conversations(
-            [TALK], tokenizer=tokenizer, train=complete(MINIMAL | {"max_length": 8})
-        )
+def test_a_sample_that_is_too_long_is_named_and_left_out(tokenizer: Any) -> None:
+    encoded = encode_conversations(
+        [TALK], tokenizer=tokenizer, train=complete(MINIMAL | {"max_length": 8})
+    )
+
+    assert encoded.samples == ()
+    assert encoded.too_long == (TALK.source,)
+    assert encoded.nothing_to_learn == ()
 
 
 def test_a_pair_shares_its_prompt_and_ends_each_answer(tokenizer: Any) -> None:
