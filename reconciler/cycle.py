@@ -16,7 +16,6 @@ from reconciler.domain.status import StatusUpdate
 from reconciler.planning.invariants import check
 from reconciler.planning.memo import Memo
 from reconciler.planning.plan import plan
-from reconciler.planning.statuses import next_statuses
 from reconciler.ports import ApplyResult, World
 
 
@@ -41,7 +40,7 @@ def run_cycle(world: World, memo: Memo | None = None) -> CycleReport:
     snapshot = world.observe()
     decided, memo = plan(snapshot, memo)
     check(snapshot, decided)
-    update = next_statuses(snapshot, decided)
+    update = memo.update
     if update:
         world.record(snapshot, decided, update)
     outcomes = tuple(world.apply(action) for action in decided.actions)

@@ -91,11 +91,13 @@ def decision_commit(decided: Decided) -> DecisionCommit | None:
 
 def _due_forecast(decided: Decided) -> Forecast | None:
     """Return the forecast to publish: at most once a minute, and only where it moved."""
-    now, new = decided.snapshot.now, decided.plan.forecast
-    old = decided.published
+    now, old = decided.snapshot.now, decided.published
+    if old is not None and _age_s(old, now) < FORECAST_EVERY_S:
+        return None  # the forecast is made when it is read: not in every cycle
+    new = decided.plan.forecast
     if old is None:
         return Forecast(published_at=now, jobs=new) if new else None
-    if _age_s(old, now) < FORECAST_EVERY_S or not forecast_moved(old.jobs, new, now):
+    if not forecast_moved(old.jobs, new, now):
         return None
     return Forecast(published_at=now, jobs=new)
 

@@ -4,7 +4,7 @@ Every request is idempotent by attempt id, so what a crash may have swallowed is
 launch of an attempt that no launcher knows, the stop of one that is asked to leave and still runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from reconciler.domain.attempt import Attempt, AttemptPhase, ObservedState, StopCause
 from reconciler.domain.plan import Action, Decision, Kill, Launch, Stop, Verb
@@ -16,13 +16,13 @@ from reconciler.planning.standing import Standing
 
 
 def actions(
-    decisions: Mapping[JobId, Decision], jobs: Mapping[JobId, Standing], snapshot: Snapshot
+    decisions: Iterable[Decision], jobs: Mapping[JobId, Standing], snapshot: Snapshot
 ) -> tuple[Action, ...]:
-    """Return the requests, in order of jobs, everything that ends something first."""
+    """Return the requests, in the order of the decisions, everything that ends something first."""
     ends: list[Action] = []
     launches: list[Action] = []
-    for job, decision in decisions.items():
-        action = _action(decision, jobs[job], snapshot)
+    for decision in decisions:
+        action = _action(decision, jobs[decision.job], snapshot)
         if isinstance(action, Launch):
             launches.append(action)
         elif action is not None:
@@ -58,3 +58,12 @@ def _stop(standing: Standing, attempt: Attempt, cause: StopCause) -> Stop | None
     ):
         return None
     return Stop(job=standing.id, attempt=attempt.id, grace_s=attempt.grace_s, cause=cause)
+
+
+def asks_again(standing: Standing) -> bool:
+    """True for a live attempt about which something may be asked although nothing is decided."""
+    live, seen = standing.live, standing.observed
+    if live is None:
+        return False
+    is_absent = seen is not None and seen.state is ObservedState.ABSENT
+    return is_absent or live.phase is AttemptPhase.STOPPING

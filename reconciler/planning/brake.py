@@ -7,6 +7,7 @@ taking back a mistake must not cost what the mistake was kept from costing.
 from reconciler.domain.policy import DeletionPolicy
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.status import JobStatus
 from reconciler.domain.units import JobId
 
 
@@ -29,18 +30,24 @@ def returned(snapshot: Snapshot) -> frozenset[JobId]:
 
     Theirs is no new submission: the deletion never happened.  A raised generation is one.
     """
-    unfinished, back, blocked = set(), set(), set()
-    for job, recorded in snapshot.statuses.items():
-        if recorded.phase.is_finished or recorded.summary is None:
+    back, blocked = set(), set()
+    for job, seen in snapshot.desired.submissions.items():
+        recorded, wanted = snapshot.statuses.get(job), snapshot.desired.jobs.get(job)
+        if recorded is None or not _is_unfinished(recorded):
             continue
-        unfinished.add(job)
-        wanted, seen = snapshot.desired.jobs.get(job), snapshot.desired.submissions.get(job)
-        if wanted is None or wanted.spec is None or seen is None:
+        if wanted is None or wanted.spec is None:
             continue
         if seen.commit != recorded.submission and wanted.spec.generation == recorded.generation:
             back.add(job)
             if recorded.reason is Reason.PRUNE_BLOCKED:
                 blocked.add(job)
+    if not back:
+        return frozenset()
+    unfinished = {job for job, status in snapshot.statuses.items() if _is_unfinished(status)}
     if trips(back, unfinished, snapshot.policy.deletion):
         return frozenset(back)
     return frozenset(blocked)
+
+
+def _is_unfinished(recorded: JobStatus) -> bool:
+    return not recorded.phase.is_finished and recorded.summary is not None

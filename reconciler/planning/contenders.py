@@ -18,11 +18,11 @@ from reconciler.domain.units import Instant, JobId, Seconds, TeamName
 from reconciler.planning import remaining
 from reconciler.planning.board import Contender, Hold, Holder, Victim
 from reconciler.planning.eligibility import Bar
-from reconciler.planning.memo import Shapes
 from reconciler.planning.placement import fits
 from reconciler.planning.priority import RankKey, rank_key
 from reconciler.planning.remaining import Moment, Span
 from reconciler.planning.retry import after_attempt
+from reconciler.planning.shapes import Shapes
 from reconciler.planning.standing import Standing
 from reconciler.planning.topology import bits_of
 

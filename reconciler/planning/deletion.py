@@ -31,7 +31,7 @@ def pruning(snapshot: Snapshot, jobs: Mapping[JobId, Standing]) -> Pruning:
     """Return which absent jobs may not be cancelled, and which an admin allowed."""
     if snapshot.desired.is_rewritten:
         return Pruning()
-    unfinished = {job: standing for job, standing in jobs.items() if _is_at_stake(standing)}
+    unfinished = {job: standing for job, standing in jobs.items() if is_at_stake(standing)}
     absent = {job for job, standing in unfinished.items() if standing.wanted is None}
     allowed = {job for job in absent if _was_allowed(unfinished[job])}
     doubtful = absent - allowed
@@ -42,7 +42,7 @@ def pruning(snapshot: Snapshot, jobs: Mapping[JobId, Standing]) -> Pruning:
     return Pruning(blocked=frozenset(doubtful), allowed=frozenset(allowed))
 
 
-def _is_at_stake(standing: Standing) -> bool:
+def is_at_stake(standing: Standing) -> bool:
     """True for a job whose cancellation would lose something that is not being cancelled yet."""
     status = standing.status
     if status is None or status.phase.is_finished or status.phase is JobPhase.INVALID:

@@ -46,13 +46,15 @@ def plan_digest(
     statuses: Mapping[JobId, JobStatus],
 ) -> Digest:
     """Return ``sha256:<hex>`` over the changed decisions and the actions."""
+    changed = [job for job in sorted(decisions) if is_change(decisions[job], statuses.get(job))]
+    return digest_of_changes((decisions[job] for job in changed), actions)
+
+
+def digest_of_changes(decisions: Iterable[Decision], actions: Iterable[Action]) -> Digest:
+    """Return the digest of these changed decisions, sorted by job, and these actions."""
     document = {
         "version": 1,
-        "decisions": [
-            _decision(decisions[job])
-            for job in sorted(decisions)
-            if is_change(decisions[job], statuses.get(job))
-        ],
+        "decisions": [_decision(decision) for decision in decisions],
         "actions": [_action(action) for action in actions],
     }
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

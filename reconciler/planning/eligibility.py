@@ -12,8 +12,8 @@ from reconciler.domain.policy import Policy
 from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobPhase, JobStatus
 from reconciler.domain.units import Instant, JobId
-from reconciler.planning.memo import Shapes
 from reconciler.planning.placement import fits
+from reconciler.planning.shapes import Shapes
 from reconciler.planning.standing import Standing
 
 _NEVER_SUCCEEDS = (JobPhase.FAILED, JobPhase.CANCELLED, JobPhase.DIVERGED)

@@ -17,11 +17,11 @@ from reconciler.errors import NotFoundError
 from reconciler.planning.board import Board, Booking
 from reconciler.planning.contenders import Wishes
 from reconciler.planning.eligibility import counted, words
-from reconciler.planning.memo import Shapes
 from reconciler.planning.placement import fits
 from reconciler.planning.priority import ScoreParts, rank_instant, score, weights_of
 from reconciler.planning.quota import ALL_TYPES
 from reconciler.planning.settle import refusal
+from reconciler.planning.shapes import Shapes
 from reconciler.planning.standing import Standing, standing, standings
 from reconciler.planning.topology import bits_of
 

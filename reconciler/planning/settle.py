@@ -15,7 +15,7 @@ from reconciler.domain.problem import SpecProblem
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import DesiredJob, Snapshot
 from reconciler.domain.status import JobPhase
-from reconciler.domain.units import Seconds
+from reconciler.domain.units import Instant, Seconds
 from reconciler.planning.deletion import Pruning, is_due
 from reconciler.planning.retry import after_attempt, is_at_limit
 from reconciler.planning.standing import Standing
@@ -40,6 +40,19 @@ def settle(snapshot: Snapshot, standing: Standing, prune: Pruning) -> Decision |
     if standing.live is not None:
         return _live(snapshot, standing)
     return _idle(standing, standing.wanted)
+
+
+def settles_again_at(snapshot: Snapshot, standing: Standing) -> Instant | None:
+    """Return when time alone may change what is settled about a job: its limit, its grace."""
+    status, spec, live = standing.status, standing.spec, standing.live
+    if status is None or standing.is_finished:
+        return None
+    if standing.wanted is None:
+        since = snapshot.now if status.absent_since is None else status.absent_since
+        return Instant(since + max(snapshot.policy.deletion.grace_s, 1))
+    if live is None or live.started_at is None or spec is None or spec.limit_s is None:
+        return None
+    return Instant(live.started_at + spec.limit_s - status.ran_s)
 
 
 def _decide(standing: Standing, verb: Verb, reason: Reason, detail: str = "") -> Decision:

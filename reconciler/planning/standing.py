@@ -62,15 +62,16 @@ def standings(snapshot: Snapshot) -> dict[JobId, Standing]:
     """Return the standing of every job on main or on the status branch, sorted by job."""
     jobs = sorted(snapshot.desired.jobs.keys() | snapshot.statuses.keys())
     back = returned(snapshot)
-    return {job: _standing(snapshot, job, is_back=job in back) for job in jobs}
+    return {job: stand(snapshot, job, is_back=job in back) for job in jobs}
 
 
 def standing(snapshot: Snapshot, job: JobId) -> Standing:
     """Return where ``job`` stands."""
-    return _standing(snapshot, job, is_back=job in returned(snapshot))
+    return stand(snapshot, job, is_back=job in returned(snapshot))
 
 
-def _standing(snapshot: Snapshot, job: JobId, *, is_back: bool) -> Standing:
+def stand(snapshot: Snapshot, job: JobId, *, is_back: bool) -> Standing:
+    """Return where ``job`` stands; ``is_back``: its deletion was held back and is taken back."""
     wanted = snapshot.desired.jobs.get(job)
     recorded = snapshot.statuses.get(job)
     live = recorded.live_attempt if recorded is not None else None

@@ -5,6 +5,7 @@ what main asks for changed; progress, ranks and forecasts never touch it, so a s
 changes nothing.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from reconciler.domain.attempt import Attempt, AttemptPhase
@@ -20,7 +21,9 @@ from reconciler.domain.status import (
     Transition,
 )
 from reconciler.domain.units import CommitId, JobId, Seconds
+from reconciler.planning.books import Books
 from reconciler.planning.contenders import stop_cause
+from reconciler.planning.decisions import Decisions
 from reconciler.planning.deletion import Pruning, pruning
 from reconciler.planning.digest import waiting_phase
 from reconciler.planning.lifecycle import with_progress
@@ -45,11 +48,27 @@ _PASSING = (
 def next_statuses(snapshot: Snapshot, plan: Plan) -> StatusUpdate:
     """Return the statuses that change by ``plan``, sorted by job, and one line for each."""
     jobs = standings(snapshot)
-    prune = pruning(snapshot, jobs)
+    return _update(snapshot, plan, plan.decisions, jobs, pruning(snapshot, jobs))
+
+
+def update_of(books: Books, plan: Plan, news: Iterable[JobId]) -> StatusUpdate:
+    """Return what :func:`next_statuses` does, by looking at the jobs of ``news`` alone."""
+    return _update(books.snapshot, plan, news, books.standings, books.prune)
+
+
+def _update(
+    snapshot: Snapshot,
+    plan: Plan,
+    among: Iterable[JobId],
+    jobs: Mapping[JobId, Standing],
+    prune: Pruning,
+) -> StatusUpdate:
     changed: list[JobStatus] = []
     transitions: list[Transition] = []
-    for job, decision in sorted(plan.decisions.items()):
+    decisions = plan.decisions
+    for job in sorted(among):
         standing = jobs[job]
+        decision = decisions.bare(job) if isinstance(decisions, Decisions) else decisions[job]
         status = next_status(snapshot, standing, decision, prune)
         if status is None or status == standing.recorded:
             continue

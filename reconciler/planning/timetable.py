@@ -4,7 +4,6 @@ Holders first, then holds (nobody else may have their devices), then every conte
 order.  Whoever is placed at this very instant starts; the rest wait, each with its reason.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.domain.attempt import Attempt, AttemptPhase, attempt_id
@@ -14,13 +13,14 @@ from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import Instant, JobId
 from reconciler.planning.backfill import Pass, Schedule
 from reconciler.planning.board import Board, Booking, Contender, Holder, Place
+from reconciler.planning.books import Books
 from reconciler.planning.contenders import Wishes, by_job
-from reconciler.planning.eligibility import Bar, counted, words
+from reconciler.planning.decisions import Places
+from reconciler.planning.eligibility import counted, words
 from reconciler.planning.forecast import expectations, late_schedule
-from reconciler.planning.memo import Shapes
 from reconciler.planning.placement import fits
 from reconciler.planning.preemption import Preemption, choose_victims
-from reconciler.planning.standing import Standing
+from reconciler.planning.shapes import Shapes
 from reconciler.planning.topology import allocation_of
 
 
@@ -31,38 +31,32 @@ class Timetable:
         self,
         snapshot: Snapshot,
         shapes: Shapes,
-        jobs: Mapping[JobId, Standing],
-        settled: Mapping[JobId, Decision],
-        bars: Mapping[JobId, Bar | None],
+        books: Books,
     ) -> None:
-        """``settled`` is what is decided without ranking; ``bars`` covers everyone else."""
         self._snapshot = snapshot
         self._where = shapes.where
-        self._jobs = jobs
-        self._bars = bars
+        self._jobs = books.standings
+        self._ended = books.ended
+        self._bars = books.bars
         self._wishes = Wishes(snapshot, shapes)
         self._holders = {
-            job: self._wishes.holder(standing, settled[job])
-            for job, standing in jobs.items()
-            if standing.live is not None
+            job: self._wishes.holder(books.live[job], books.settled[job])
+            for job in sorted(books.live)
         }
         self.contenders = by_job(self._contenders())
         self.schedule = self._walk()
 
     def _contenders(self) -> list[Contender]:
         found = [
-            self._wishes.pending(self._jobs[job], bar, holders=self._holders.values())
-            for job, bar in self._bars.items()
-            if bar is None or not bar.is_held
+            self._wishes.pending(self._jobs[job], self._bars[job], holders=self._holders.values())
+            for job in sorted(self._bars)
         ]
-        for job, standing in self._jobs.items():
-            if standing.has_ended:
-                ended = self._wishes.ended(standing)
-                if ended is not None:
-                    found.append(ended)
-            elif job in self._holders and self._holders[job].comes_back:
-                found.append(self._returning(self._holders[job], self._holders[job].until.p50))
-        return found
+        for job in sorted(self._ended):
+            ended = self._wishes.ended(self._ended[job])
+            if ended is not None:
+                found.append(ended)
+        back = [holder for holder in self._holders.values() if holder.comes_back]
+        return found + [self._returning(holder, holder.until.p50) for holder in back]
 
     def _returning(self, holder: Holder, gone_at: Instant) -> Contender:
         return self._wishes.returning(holder, self._jobs[holder.job], gone_at)
@@ -106,17 +100,23 @@ class Timetable:
         """Return the decision about every job that wants devices, and about every victim."""
         decided: dict[JobId, Decision] = {}
         taken = self._taken_now()
-        ranked = [c for c in self.contenders.values() if c.job in self._bars]
-        for rank, contender in enumerate(ranked, start=1):
+        for contender in self._ranked():
             if self._starts_now(contender):
-                decided[contender.job] = self._start(contender, rank)
+                decided[contender.job] = self._start(contender)
             elif contender.job in self.schedule.preemptions:
-                decided.update(self._preempting(contender, rank))
+                decided.update(self._preempting(contender))
             elif contender.job in self.schedule.on_hold:
-                decided[contender.job] = self._still_preempting(contender, rank)
+                decided[contender.job] = self._still_preempting(contender)
             else:
-                decided[contender.job] = self._wait(contender, rank, taken)
+                decided[contender.job] = self._wait(contender, taken)
         return decided
+
+    def _ranked(self) -> list[Contender]:
+        return [c for c in self.contenders.values() if c.job in self._bars]
+
+    def places(self) -> Places:
+        """Return rank and score of every job that wants devices."""
+        return {c.job: (rank, -c.key[1]) for rank, c in enumerate(self._ranked(), start=1)}
 
     def _starts_now(self, contender: Contender) -> bool:
         place = self.schedule.places.get(contender.job)
@@ -132,19 +132,10 @@ class Timetable:
                 board.book(booking)
         return board
 
-    def _decide(
-        self, contender: Contender, rank: int, verb: Verb, reason: Reason, detail: str
-    ) -> Decision:
-        return Decision(
-            job=contender.job,
-            verb=verb,
-            reason=reason,
-            detail=detail,
-            rank=rank,
-            score=-contender.key[1],
-        )
+    def _decide(self, contender: Contender, verb: Verb, reason: Reason, detail: str) -> Decision:
+        return Decision(job=contender.job, verb=verb, reason=reason, detail=detail)
 
-    def _start(self, contender: Contender, rank: int) -> Decision:
+    def _start(self, contender: Contender) -> Decision:
         devices = self.schedule.places[contender.job].devices
         on_hold = contender.job in self.schedule.on_hold
         reason = Reason.GPUS_FREED_BY_VICTIM if on_hold else Reason.GPUS_FREE
@@ -152,7 +143,6 @@ class Timetable:
         nodes = ", ".join(share.node for share in attempt.allocation.shares)
         decision = self._decide(
             contender,
-            rank,
             Verb.START,
             reason,
             f"{counted(attempt.gpus, self._where.unit)} on {nodes}",
@@ -183,11 +173,11 @@ class Timetable:
             runs_command=spec.runs_command,
         )
 
-    def _preempting(self, contender: Contender, rank: int) -> dict[JobId, Decision]:
+    def _preempting(self, contender: Contender) -> dict[JobId, Decision]:
         preemption = self.schedule.preemptions[contender.job]
         victims = tuple(victim.job for victim in preemption.victims)
         wait = self._decide(
-            contender, rank, Verb.WAIT, Reason.PREEMPTING, f"waits for {', '.join(victims)}"
+            contender, Verb.WAIT, Reason.PREEMPTING, f"waits for {', '.join(victims)}"
         )
         found = {
             victim: Decision(
@@ -203,21 +193,21 @@ class Timetable:
         found[contender.job] = replace(wait, victims=victims, hold=hold)
         return found
 
-    def _still_preempting(self, contender: Contender, rank: int) -> Decision:
+    def _still_preempting(self, contender: Contender) -> Decision:
         hold = contender.hold
         assert hold is not None  # its place is its hold
         wait = self._decide(
-            contender, rank, Verb.WAIT, Reason.PREEMPTING, f"waits for {', '.join(hold.victims)}"
+            contender, Verb.WAIT, Reason.PREEMPTING, f"waits for {', '.join(hold.victims)}"
         )
         devices = allocation_of(hold.devices, self._where)
         return replace(wait, victims=hold.victims, hold=devices)
 
-    def _wait(self, contender: Contender, rank: int, taken: Board) -> Decision:
+    def _wait(self, contender: Contender, taken: Board) -> Decision:
         bar = self._bars[contender.job]
         if bar is not None:
-            return self._decide(contender, rank, Verb.WAIT, bar.reason, bar.detail)
+            return self._decide(contender, Verb.WAIT, bar.reason, bar.detail)
         reason, detail = self._why_not_now(contender, taken)
-        return self._decide(contender, rank, Verb.WAIT, reason, detail)
+        return self._decide(contender, Verb.WAIT, reason, detail)
 
     def _why_not_now(self, contender: Contender, taken: Board) -> tuple[Reason, str]:
         now, spec = self._snapshot.now, contender.spec

@@ -1,7 +1,7 @@
 from typing import Any
 
 from reconciler.planning.eligibility import Bar, bar, counted, words
-from reconciler.planning.memo import Shapes
+from reconciler.planning.shapes import Shapes
 from reconciler.planning.standing import standings
 from tests.builders import a_snapshot
 from tests.values import NOW, a_job_id, a_spec
