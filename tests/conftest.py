@@ -13,6 +13,8 @@ for name, examples in (("fast", 50), ("standard", 300), ("thorough", 10_000)):
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         print_blob=True,
+        # A change is judged by what it changed: only the campaign, with its own seed, explores.
+        derandomize=name != "thorough",
     )
 settings.load_profile(os.environ.get("HEADWAY_HYPOTHESIS", "fast"))
 

@@ -29,7 +29,14 @@ from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from reconciler.specs.codes import Code
-from reconciler.specs.composed import BASE, DOCUMENT, Composed, ComposeError, GroupFile
+from reconciler.specs.composed import (
+    BASE,
+    DOCUMENT,
+    Composed,
+    ComposeError,
+    GroupFile,
+    mapping_over_list,
+)
 
 MAX_LOOKUPS = 400
 """Configurations one document may look up; a usual one needs about 60."""
@@ -250,6 +257,8 @@ def _translate(error: Exception) -> ComposeError:
         return ComposeError(Code.UNRESOLVED, f"a value is `???` and nothing sets it: {text[:200]}")
     if "Could not override" in text:
         return _no_such_override(str(error))
+    if "Cannot merge DictConfig with ListConfig" in text:
+        return mapping_over_list()
     cause = error.__cause__ or error
     if isinstance(cause, OmegaConfBaseException):
         key = getattr(cause, "full_key", None)

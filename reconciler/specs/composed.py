@@ -51,3 +51,16 @@ class ComposeError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+def mapping_over_list(key: str = "") -> ComposeError:
+    """Return the error of a mapping written where a group gives a list.
+
+    ``key`` is the dotted key, where it is known.
+    """
+    return ComposeError(
+        Code.BAD_VALUE,
+        "a key holds a mapping where the groups of the defaults list give it a list",
+        about=key,
+        hint="write a list there; `headway render` without this key shows what the groups give",
+    )

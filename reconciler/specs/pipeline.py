@@ -15,7 +15,7 @@ from reconciler.domain.problem import SpecProblem
 from reconciler.specs.bounded import WALL, BoundedComposer
 from reconciler.specs.characters import CONTROL, is_utf8
 from reconciler.specs.codes import Code
-from reconciler.specs.composed import Composed, ComposeError
+from reconciler.specs.composed import Composed, ComposeError, mapping_over_list
 from reconciler.specs.defaults import defaults_problems, ends_with_self
 from reconciler.specs.fields import Shape
 from reconciler.specs.findings import KeyPath
@@ -156,14 +156,21 @@ class Pipeline:
         ]
 
 
-def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def laid_over(
+    below: Mapping[str, Any], above: Mapping[str, Any], at: KeyPath = ()
+) -> dict[str, Any]:
     """Return ``above`` merged onto ``below`` as OmegaConf merges plain values: mappings key by
-    key, everything else (lists and nulls too) replaced."""
+    key, everything else (lists and nulls too) replaced.
+
+    Raises :class:`ComposeError` where a mapping meets a list, which OmegaConf cannot merge.
+    """
     merged = dict(below)
     for key, value in above.items():
         there = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(there, list):
+            raise mapping_over_list(".".join(map(str, (*at, key))))
         if isinstance(value, Mapping) and isinstance(there, Mapping):
-            merged[key] = laid_over(there, value)
+            merged[key] = laid_over(there, value, (*at, key))
         else:
             merged[key] = value
     return merged
@@ -251,6 +258,9 @@ def _compose_problem(
             close = nearest(error.about, field_paths(kind))
             hint = f"did you mean `{close}`?" if close else "`headway schema` lists the keys"
         return SpecProblem(file=COMMAND_LINE, code=error.code, message=error.message, hint=hint)
+    if error.code == Code.BAD_VALUE:
+        path = tuple(error.about.split(".")) if error.about else ()
+        return Origins(text).at(error.code, error.message, hint, path)
     group, _, option = error.about.removesuffix(".yaml").rpartition("/")
     if any(f"{group}={option}" in override for override in overrides):
         return SpecProblem(file=COMMAND_LINE, code=error.code, message=error.message, hint=hint)

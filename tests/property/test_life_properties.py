@@ -56,7 +56,8 @@ def test_nobody_is_stopped_in_vain(
             if decision.verb is Verb.PREEMPT and decision.for_job is not None:
                 victim = spec_of(report, job)
                 assert victim is not None
-                waiting[decision.for_job] = now + victim.grace_s + 5
+                gone = now + victim.grace_s + 5
+                waiting[decision.for_job] = max(waiting.get(decision.for_job, 0), gone)
             if decision.verb is Verb.START:
                 waiting.pop(job, None)
         assert all(now <= due for due in waiting.values()), f"victims left in vain for {waiting}"

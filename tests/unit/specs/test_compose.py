@@ -1,7 +1,7 @@
 """Composition from blobs is Hydra's: equal to stock ``compose()``, by both ways."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from reconciler.specs.bounded import BoundedComposer
+from reconciler.specs.codes import Code
 from reconciler.specs.compose import Composer
 from reconciler.specs.composed import BASE, ComposeError, GroupFile
 from reconciler.specs.conf_files import ConfFiles
@@ -143,7 +144,29 @@ def test_laying_a_document_over_its_prefix_equals_composing_it_whole(body: dict[
     prefix = _COMPOSER.compose(BASE_DOCUMENT, {"defaults": body["defaults"]})
     own = {key: value for key, value in body.items() if key != "defaults"}
 
-    assert laid_over(prefix.document, own) == _COMPOSER.compose(BASE_DOCUMENT, body).document
+    def composed_or_said(compose: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any] | str:
+        try:
+            return compose()
+        except ComposeError as error:
+            return error.message
+
+    short = composed_or_said(lambda: laid_over(prefix.document, own))
+    assert short == composed_or_said(lambda: _COMPOSER.compose(BASE_DOCUMENT, body).document)
+
+
+def test_a_mapping_over_a_list_is_refused_by_the_short_way_and_the_full_way_alike() -> None:
+    body = {"defaults": [{"/model": "small"}, {"/tuner": "wide"}, "_self_"]}
+    prefix = _COMPOSER.compose(BASE_DOCUMENT, body)
+    assert isinstance(prefix.document["train"]["target_modules"], list)
+    own = {"train": {"target_modules": {"x": 1}}}
+
+    with pytest.raises(ComposeError, match="a mapping where the groups") as short:
+        laid_over(prefix.document, own)
+    with pytest.raises(ComposeError, match="a mapping where the groups") as full:
+        _COMPOSER.compose(BASE_DOCUMENT, {**body, **own})
+
+    assert short.value.code == full.value.code == Code.BAD_VALUE
+    assert short.value.about == "train.target_modules"
 
 
 def test_the_short_way_and_the_full_way_judge_alike() -> None:
