@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from reconciler.domain.units import Instant, Seconds
 from reconciler.planning.capacity.gang import Gang
+from reconciler.planning.capacity.profile import Limits, Pushes
 from reconciler.planning.capacity.search import Slot, find
 from reconciler.planning.capacity.state import State
 
@@ -19,6 +20,8 @@ class Ask(NamedTuple):
     gang: Gang
     duration_s: Seconds
     not_before: Instant = Instant(0)
+    limits: Limits | None = None
+    """What the gang's team may hold; None: it has no quota."""
 
 
 def plan_everybody(state: State, asks: Iterable[Ask]) -> list[Slot | None]:
@@ -28,12 +31,26 @@ def plan_everybody(state: State, asks: Iterable[Ask]) -> list[Slot | None]:
     """
     asked = list(asks)
     state.expect(min((ask.duration_s for ask in asked), default=state.shortest))
-    now, place = state.now, state.place
+    pushes = Pushes()
     found: list[Slot | None] = []
-    for gang, duration_s, not_before in asked:
-        since = not_before if not_before > now else now
-        slot = find(state, gang.ways, duration_s, since)
+    for ask in asked:
+        slot = place_first(state, ask, pushes)
         found.append(slot)
-        if slot is not None:
-            place(slot.rows, slot.each, slot.start, slot.end)
     return found
+
+
+def place_first(state: State, ask: Ask, pushes: Pushes) -> Slot | None:
+    """Give one ask its earliest place and return it; None: there is none ever."""
+    gang, duration_s, not_before, limits = ask
+    since = not_before if not_before > state.now else state.now
+    if limits is None:
+        slot = find(state, gang.ways, duration_s, since)
+    else:
+        slot = pushes.find(state, gang, duration_s, since, limits)
+    if slot is None:
+        return None
+    state.place(slot.rows, slot.each, slot.start, slot.end)
+    if limits is not None:
+        kind = state.type_of(slot.rows[0])
+        limits.spend(kind, slot.start, slot.end, slot.each * len(slot.rows))
+    return slot

@@ -74,6 +74,10 @@ class State:
             self._groups[kind, domain] = found
         return found
 
+    def type_of(self, row: int) -> int:
+        """Return the position of a row's type in ``Grid.types``."""
+        return self._type[row]
+
     def place(self, rows: Iterable[int], count: int, start: int, end: int) -> None:
         """Take ``count`` devices of each of these rows in [start, end)."""
         for row in rows:
