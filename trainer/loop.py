@@ -18,6 +18,7 @@ from trainer import processes
 from trainer.callbacks.checkpoint import Saver
 from trainer.config import Request
 from trainer.optimizers import building
+from trainer.packing import packing_length
 from trainer.quantised.adapters import widen_adapters
 from trainer.record import Record
 from trainer.sampling import StreamSampler
@@ -30,6 +31,8 @@ class StepFacts:
 
     tokens: int = 0
     """Tokens read, padding not counted."""
+    places: int = 0
+    """Tokens there was room for: padding, or the empty end of a packed row, counted."""
     data_wait_s: float = 0.0
     losses: list[torch.Tensor] = field(default_factory=list)
     """Of each forward pass; read only at the step's end, so that a GPU is not waited for."""
@@ -100,8 +103,21 @@ class Seams(Trainer):  # type: ignore[misc]
         started = time.perf_counter()
         batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
         self.run.facts.data_wait_s += time.perf_counter() - started
-        self.run.facts.tokens += sum(_tokens(batch) for batch in batches)
+        self.run.facts.tokens += sum(self.tokens_of(batch) for batch in batches)
+        self.run.facts.places += sum(self._places(batch) for batch in batches)
         return batches, items
+
+    def _places(self, batch: dict[str, Any]) -> int:
+        request = self.run.request
+        if request.train["packing"]:  # its rows come as one, without their empty ends
+            return packing_length(request.train) * request.per_device_batch
+        return int(batch["input_ids"].numel())
+
+    def tokens_of(self, batch: Any) -> int:
+        """Return the tokens of one batch, padding not counted."""
+        if "attention_mask" in batch:
+            return int(batch["attention_mask"].sum())
+        return int(batch["input_ids"].numel())
 
     def floating_point_ops(self, inputs: Any) -> int:  # noqa: ARG002
         """Return 0: the library's count walks over all weights in every forward pass."""
@@ -190,9 +206,3 @@ class Seams(Trainer):  # type: ignore[misc]
             self.control.should_save = True
             self.control.should_training_stop = True
             return {}
-
-
-def _tokens(batch: dict[str, Any]) -> int:
-    if "attention_mask" in batch:
-        return int(batch["attention_mask"].sum())
-    return int(batch["input_ids"].numel())

@@ -76,13 +76,22 @@ def part() -> None:
 
 def summed(values: Sequence[float]) -> list[float]:
     """Return the sums of ``values`` over all processes; every process must call this."""
+    return _reduced(values, "SUM")
+
+
+def largest(values: Sequence[float]) -> list[float]:
+    """Return the largest of each value over all processes; every process must call this."""
+    return _reduced(values, "MAX")
+
+
+def _reduced(values: Sequence[float], operation: str) -> list[float]:
     if not _joined():
         return list(values)
     import torch
 
     device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
     tensor = torch.tensor(values, dtype=torch.float64, device=device)
-    torch.distributed.all_reduce(tensor)
+    torch.distributed.all_reduce(tensor, getattr(torch.distributed.ReduceOp, operation))
     return [float(value) for value in tensor.tolist()]
 
 

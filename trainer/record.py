@@ -43,6 +43,7 @@ class Record:
     def __init__(self, request: Request, *, rank: int, on_stop_file: Callable[[], None]) -> None:
         self.request = request
         self.rank = rank
+        self.began = time.perf_counter()
         self.progress = Progress()
         self.sample_gpus: Callable[[], list[dict[str, Any]]] = list
         self._on_stop_file = on_stop_file

@@ -53,6 +53,16 @@ def test_everything_a_run_writes_fits_the_contract(tmp_path: Path) -> None:
     measured = events(run_dir, "step")[-1]
     for name in ("loss", "grad_norm", "learning_rate", "tokens_per_s", "data_wait_s", "epoch"):
         assert isinstance(measured[name], float), name
+    assert 0 < measured["fill"] <= 1
+    assert measured["raw_tokens_per_s"] >= measured["tokens_per_s"]
+    assert measured["model_tflops"] > 0
+    summary = result(run_dir)["metrics"]
+    assert summary["steps"] == 4
+    assert summary["wall_s"] >= summary["training_s"] > 0
+    # the adapter is all that has gradients, and Adam keeps two numbers for each of its weights
+    assert summary["optimizer_bytes"] == pytest.approx(2 * summary["gradients_bytes"], rel=0.01)
+    assert summary["weights_bytes"] > summary["gradients_bytes"]
+    assert summary["peak_memory_bytes"] > summary["weights_bytes"]
     assert events(run_dir, "checkpoint")[0]["checkpoint_s"] > 0
 
 
@@ -211,6 +221,9 @@ def test_packed_samples_never_see_each_other(
     )
 
     assert train_here(run_dir) == 0
+    (proven,) = [event for event in events(run_dir, "phase") if "leak" in event]
+    assert proven["leak"] < 1e-6
+    assert all(0.8 < event["fill"] <= 1 for event in events(run_dir, "step"))
     assert max(apart) < 1e-6
     assert max(together) > 1e-3
 

@@ -27,10 +27,15 @@ class AgreementCallback(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Stop, or give up, where the ranks have agreed to."""
         run, facts = self.run, self.run.facts
-        stops, bad, tokens = processes.summed(
-            [float(run.stop.is_set), float(not facts.are_finite()), float(facts.tokens)]
+        stops, bad, tokens, places = processes.summed(
+            [
+                float(run.stop.is_set),
+                float(not facts.are_finite()),
+                float(facts.tokens),
+                float(facts.places),
+            ]
         )
-        facts.tokens = int(tokens)
+        facts.tokens, facts.places = int(tokens), int(places)
         facts.begin_step()
         self.strikes = self.strikes + 1 if bad else 0
         if bad:
