@@ -42,6 +42,10 @@ class Timeline:
             self._busy.insert(index, self._busy[index - 1])
         return index
 
+    def instants(self) -> tuple[Instant, ...]:
+        """Return every instant at which something begins or ends, sorted."""
+        return tuple(self._at)
+
     def free_between(self, start: Instant, end: Instant) -> int:
         """Return the usable devices that are free during all of [start, end)."""
         index = bisect_right(self._at, start) - 1
