@@ -82,14 +82,16 @@ class ValueState:
     """Everything the value order remembers; the empty one knows nothing yet."""
 
     learned: Learned = Learned()
+    believed: Learned = Learned()
+    """The statistics that beliefs rest on: those of ``learned`` when they were last published."""
     shadow: Shadow = Shadow()
     firm: Mapping[JobId, FirmPlace] = field(default_factory=dict)
     arrivals: int = 0
     """Jobs seen so far."""
     firmed: int = 0
     """Jobs that ever reached their waiting bound."""
-    relief: int = 0
-    """Times the waiting budget was raised because too many jobs reached it."""
+    budget_s: int = 0
+    """The waiting budget W; it never shrinks."""
 
 
 Held: TypeAlias = tuple[tuple[int, int], ...]

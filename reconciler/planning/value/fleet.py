@@ -88,7 +88,7 @@ class JobFacts:
 class Ended:
     """A job that left for good since the last recorded state."""
 
-    job: JobId
+    facts: JobFacts
     served: int
     """Its whole useful running time, in seconds."""
     learns: bool = True
@@ -111,6 +111,8 @@ class Fleet:
     running: Sequence[JobFacts]
     aside: Sequence[JobFacts] = ()
     ended: Sequence[Ended] = ()
+    shut: frozenset[int] = frozenset()
+    """Rows on which nothing may start: stopping somebody there makes no room."""
     headroom: Mapping[str, int] = field(default_factory=dict)
     """GPUs each account may still take; an account that is not named has no bound."""
     account: Mapping[JobId, str] = field(default_factory=dict)

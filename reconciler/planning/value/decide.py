@@ -1,0 +1,140 @@
+"""The value order: what to start and whom to stop, from one fleet and one recorded state.
+
+Pure: equal inputs give equal choices in every process, whatever order the jobs come in, and a memo
+only saves work.  The steps: learn from who ended; let the shadow schedule catch up, which gives
+the waiting budget; mark firm jobs; rank; one pass.  ``docs/planning-policy.md`` says why.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from reconciler.domain.units import JobId
+from reconciler.domain.value_state import Learned, ValueState
+from reconciler.planning.value.belief import Beliefs, is_due, learn
+from reconciler.planning.value.firm import guarded
+from reconciler.planning.value.fleet import Choices, Ended, Fleet, JobFacts, Nodes
+from reconciler.planning.value.index import Residuals, mean_residual
+from reconciler.planning.value.passing import Pass
+from reconciler.planning.value.ranking import Valuation, ranked
+from reconciler.planning.value.rules import RULES, Rules
+from reconciler.planning.value.shadow import Guess, ShadowSchedule
+
+
+@dataclass(slots=True)
+class ValueMemo:
+    """What saves work from one cycle to the next: the shadow's working form, beliefs, residuals.
+
+    Each is used only while it stands for exactly the value that was passed in.
+    """
+
+    schedule: ShadowSchedule | None = None
+    believed: Learned | None = None
+    beliefs: Beliefs = field(default_factory=lambda: Beliefs(Learned()))
+    residuals: Residuals = field(default_factory=lambda: Residuals(Beliefs(Learned())))
+
+    def at(self, state: ValueState, nodes: Nodes) -> ShadowSchedule:
+        """Return the shadow of ``state`` in its working form."""
+        kept = self.schedule
+        if kept is None or kept.stands_for is not state.shadow or kept.nodes is not nodes:
+            self.schedule = kept = ShadowSchedule(state.shadow, nodes)
+        return kept
+
+    def under(self, believed: Learned) -> Residuals:
+        """Return the mean residual lives under these statistics."""
+        if believed is not self.believed and believed != self.believed:
+            self.beliefs = Beliefs(believed)
+            self.residuals = Residuals(self.beliefs)
+        self.believed = believed
+        return self.residuals
+
+
+def decide(
+    fleet: Fleet,
+    state: ValueState,
+    now: int,
+    rules: Rules = RULES,
+    memo: ValueMemo | None = None,
+) -> Choices:
+    """Return what to start and to stop at ``now``, and what to remember from here on.
+
+    ``state`` is what was last recorded; the state of the choices counts only once it is.
+    """
+    memo = memo or ValueMemo()
+    live = {facts.job: facts for facts in (*fleet.waiting, *fleet.running, *fleet.aside)}
+    state = _learned(state, fleet.ended)
+    residuals = memo.under(state.believed)
+    valuation = Valuation(
+        now=now,
+        ranked_at=now - now % rules.rerank_every_s,
+        budget_s=float(max(state.budget_s, rules.least_budget_s)),
+        residuals=residuals,
+        rules=rules,
+    )
+    state, budget = _shadowed(state, fleet, live, valuation, memo)
+    valuation = replace(valuation, budget_s=max(valuation.budget_s, budget * rules.budget_factor))
+    state, relieved = guarded(state, fleet.waiting, live, valuation)
+    valuation = replace(valuation, budget_s=relieved)
+    state = replace(state, budget_s=int(relieved))
+    if not fleet.waiting:
+        return Choices(
+            starts=(),
+            stops=(),
+            state=state,
+            firm=frozenset(state.firm),
+            budget_s=int(relieved),
+        )
+    order, scores = ranked(list(fleet.waiting), valuation, state.firm)
+    one = Pass(fleet=fleet, valuation=valuation, firm=dict(state.firm), scores=scores)
+    one.run(order)
+    if one.firm != state.firm:
+        state = replace(state, firm=one.firm)
+    return Choices(
+        starts=tuple(one.starts),
+        stops=tuple(sorted(one.stopped)),
+        state=state,
+        ranking=tuple(facts.job for facts in order),
+        scores=scores,
+        firm=frozenset(state.firm),
+        budget_s=int(relieved),
+    )
+
+
+def _learned(state: ValueState, ended: Sequence[Ended]) -> ValueState:
+    learned = state.learned
+    for each in sorted(ended, key=lambda each: each.facts.job):
+        if each.learns:
+            learned = learn(learned, each.facts, each.served)
+    if learned is state.learned:
+        return state
+    believed = learned if is_due(learned, state.believed) else state.believed
+    return replace(state, learned=learned, believed=believed)
+
+
+def _shadowed(
+    state: ValueState,
+    fleet: Fleet,
+    live: dict[JobId, JobFacts],
+    valuation: Valuation,
+    memo: ValueMemo,
+) -> tuple[ValueState, int]:
+    """Return the state with the shadow advanced to now, and the longest wait in it."""
+    known = state.shadow.jobs
+    new = [facts for job, facts in live.items() if job not in known]
+    ended = [each for each in fleet.ended if each.facts.job in known]
+    over = {each.facts.job for each in ended}
+    gone = sorted(
+        job
+        for job, each in known.items()
+        if not each.served and job not in live and job not in over
+    )
+    schedule = memo.at(state, fleet.nodes)
+    beliefs = memo.beliefs
+
+    def left(facts: JobFacts, ran: int) -> int:
+        return int(mean_residual(*beliefs.told(facts), facts.limit, ran))
+
+    guess = Guess(whole=beliefs.expected, left=left, served=valuation.served)
+    shadow = schedule.advance(valuation.now, live, new, ended, gone, guess)
+    if shadow is not state.shadow or new:
+        state = replace(state, shadow=shadow, arrivals=state.arrivals + len(new))
+    return state, max(shadow.worst_wait, schedule.oldest_wait(valuation.now))

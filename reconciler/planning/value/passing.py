@@ -1,0 +1,231 @@
+"""One pass over the waiting jobs: who starts where, and who leaves for it.
+
+In ranking order a job takes free devices by best fit, or else those of victims where the price is
+right; jobs behind it fill what is left, since they can be stopped again.  A victim goes back into
+the same pass and moves if there is a hole for it.  A preemption is decided only together with the
+start it is for.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+
+from reconciler.domain.units import JobId
+from reconciler.domain.value_state import FirmPlace, Held
+from reconciler.planning.value.counts import NOWHERE, FreeCounts
+from reconciler.planning.value.firm import drained
+from reconciler.planning.value.fleet import Cause, Fleet, JobFacts, Start
+from reconciler.planning.value.pricing import Candidate, Market, Room
+from reconciler.planning.value.ranking import Valuation
+
+MOST_DRAINS = 8
+"""Firm gangs that get rows of their own at once."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """The state of one pass; ``starts`` and ``firm`` are its outcome."""
+
+    fleet: Fleet
+    valuation: Valuation
+    firm: dict[JobId, FirmPlace]
+    scores: Mapping[JobId, float]
+    starts: list[Start] = field(default_factory=list)
+    stopped: set[JobId] = field(default_factory=set)
+    _counts: FreeCounts = field(init=False)
+    _headroom: dict[str, int] = field(init=False)
+    _market: Market | None = None
+    _version: int = 0
+    _dead: dict[tuple[int, int, int, bool], int] = field(default_factory=dict)
+    _refused: dict[tuple[int, int, int, int, bool], tuple[int, float, Room | None]] = field(
+        default_factory=dict
+    )
+    _closed: dict[int, int] = field(default_factory=dict)
+    _fixed_load: list[int] | None = None
+    _drains: int = 0
+
+    def __post_init__(self) -> None:
+        self._counts = FreeCounts(self.fleet.nodes, self.fleet.free)
+        self._headroom = dict(self.fleet.headroom)
+
+    def run(self, order: Iterable[JobFacts]) -> None:
+        """Decide about every waiting job, in the order given."""
+        returned: list[tuple[float, JobId, JobFacts]] = []
+        for facts in order:
+            if not (facts.rush or facts.job in self.firm):
+                score = self.scores[facts.job]
+                while returned and returned[0][0] <= score:
+                    self._move(heappop(returned)[2])
+            for victim in self._consider(facts):
+                as_waiting = replace(
+                    victim.facts, served=self.valuation.served(victim.facts), held=(), since=0
+                )
+                score = self.valuation.score(as_waiting)
+                heappush(returned, (score, as_waiting.job, as_waiting))
+        while returned:
+            self._move(heappop(returned)[2])
+
+    def _consider(self, facts: JobFacts) -> tuple[Candidate, ...]:
+        """Start the job if it may; return its victims."""
+        if not self._has_headroom(facts):
+            return ()
+        is_first = facts.rush or facts.job in self.firm
+        is_fixed = is_first or not facts.preemptible
+        avoid = self._avoid(facts) if is_fixed and self._closed else NOWHERE
+        held = self._free_place(facts, is_fixed, avoid)
+        if held is not None:
+            self._start(facts, held, (), Cause.FREE)
+            return ()
+        room = self._room(facts, is_first, avoid)
+        if room is None:
+            if is_first and facts.job in self.firm:
+                self._drain(facts)
+            return ()
+        for victim in room.victims:
+            self._counts.give(self._open(victim.facts.held))
+            self._give_headroom(victim.facts)
+        held = self._counts.place(facts.gpus, facts.pools, facts.within, avoid)
+        if held is None:
+            for victim in room.victims:
+                self._counts.take(self._open(victim.facts.held))
+                self._take_headroom(victim.facts)
+            return ()
+        assert self._market is not None
+        self._market.remove(room.victims)
+        self._version += 1
+        self.stopped.update(victim.facts.job for victim in room.victims)
+        cause = Cause.RUSH if facts.rush else Cause.FIRM if is_first else Cause.VALUE
+        self._start(facts, held, room.victims, cause)
+        return room.victims
+
+    def _move(self, facts: JobFacts) -> None:
+        """Start a victim again where there is a hole for it."""
+        if not self._has_headroom(facts):
+            return
+        held = self._free_place(facts, False, NOWHERE)
+        if held is not None:
+            self._start(facts, held, (), Cause.FREE)
+
+    def _start(
+        self, facts: JobFacts, held: Held, victims: tuple[Candidate, ...], cause: Cause
+    ) -> None:
+        self._counts.take(held)
+        self._take_headroom(facts)
+        names = tuple(sorted(victim.facts.job for victim in victims))
+        self.starts.append(Start(job=facts.job, nodes=held, victims=names, cause=cause))
+        if self._fixed_load is not None and not facts.preemptible:
+            for row, count in held:
+                self._fixed_load[row] += count
+
+    def _free_place(self, facts: JobFacts, is_fixed: bool, avoid: Iterable[int]) -> Held | None:
+        shape = (facts.gpus, facts.pools, facts.within, is_fixed)
+        if self._dead.get(shape) == self._version:
+            return None
+        rows = avoid if isinstance(avoid, frozenset) else frozenset(avoid)
+        held = None
+        if is_fixed and not facts.preemptible:
+            held = self._beside_fixed(facts, rows)
+        if held is None:
+            held = self._counts.place(facts.gpus, facts.pools, facts.within, rows)
+        if held is None:
+            self._dead[shape] = self._version
+        return held
+
+    def _beside_fixed(self, facts: JobFacts, avoid: frozenset[int]) -> Held | None:
+        """Return the row with room that already has most work that cannot be stopped.
+
+        Kept together, it blocks as few whole rows for wide gangs as it can.
+        """
+        counts = self._counts
+        load = self._load()
+        best: tuple[int, int, int] | None = None
+        for row, free in enumerate(counts.free):
+            pool = counts.nodes.pool[row]
+            if free < facts.gpus or not facts.pools >> pool & 1 or row in avoid:
+                continue
+            key = (-load[row], free, row)
+            if best is None or key < best:
+                best = key
+        return None if best is None else ((best[2], facts.gpus),)
+
+    def _load(self) -> list[int]:
+        if self._fixed_load is None:
+            self._fixed_load = [0] * len(self._counts.free)
+            for facts in (*self.fleet.running, *self.fleet.aside):
+                if not facts.preemptible:
+                    for row, count in facts.held:
+                        self._fixed_load[row] += count
+        return self._fixed_load
+
+    def _room(self, facts: JobFacts, is_first: bool, avoid: frozenset[int]) -> Room | None:
+        market = self._opened()
+        avoid = avoid | self.fleet.shut
+        if is_first:
+            return market.room_for(facts, market.everybody(facts), avoid)
+        shape = (facts.gpus, facts.pools, facts.within, facts.level, facts.preemptible)
+        rate = self.valuation.rate(facts)
+        known = self._refused.get(shape)
+        if known is not None and known[0] == self._version and rate <= known[1]:
+            room = known[2]
+        else:
+            reach = market.within_reach(facts)
+            room = market.room_for(facts, reach, avoid) if reach else None
+            self._refused[shape] = (self._version, rate, room)
+        if room is None or not market.is_worth(facts, room):
+            return None
+        return room
+
+    def _opened(self) -> Market:
+        if self._market is None:
+            firm = self.firm
+            may_stop = (
+                facts
+                for facts in self.fleet.running
+                if facts.preemptible and not facts.rush and facts.job not in firm
+            )
+            sizes = self.fleet.nodes.sizes
+            total = sum(size for row, size in enumerate(sizes) if row not in self.fleet.shut)
+            self._market = Market(self.valuation, self._counts, may_stop, total)
+        return self._market
+
+    def _avoid(self, facts: JobFacts) -> frozenset[int]:
+        """Return the rows closed to a job that cannot be stopped."""
+        if not facts.limit:
+            return frozenset(self._closed)
+        ends = self.valuation.now + facts.limit - self.valuation.served(facts)
+        return frozenset(row for row, clear_at in self._closed.items() if ends > clear_at)
+
+    def _drain(self, facts: JobFacts) -> None:
+        if self._drains == MOST_DRAINS:
+            return
+        firm = self.firm
+        blockers = [
+            each
+            for each in (*self.fleet.running, *self.fleet.aside)
+            if each.held and (not each.preemptible or each.rush or each.job in firm)
+        ]
+        before = firm[facts.job].nodes
+        found = drained(facts, self.fleet, self.valuation, blockers, self._closed, before)
+        rows = () if found is None else found.rows
+        if found is not None:
+            self._drains += 1
+            self._closed.update(dict.fromkeys(found.rows, found.clear_at))
+        if rows != before:
+            firm[facts.job] = replace(firm[facts.job], nodes=rows)
+
+    def _open(self, held: Held) -> Held:
+        """Return what of the devices something may start on."""
+        shut = self.fleet.shut
+        return tuple(pair for pair in held if pair[0] not in shut) if shut else held
+
+    def _has_headroom(self, facts: JobFacts) -> bool:
+        account = self.fleet.account.get(facts.job)
+        return account is None or self._headroom.get(account, facts.gpus) >= facts.gpus
+
+    def _take_headroom(self, facts: JobFacts, sign: int = -1) -> None:
+        account = self.fleet.account.get(facts.job)
+        if account is not None and account in self._headroom:
+            self._headroom[account] += sign * facts.gpus
+
+    def _give_headroom(self, facts: JobFacts) -> None:
+        self._take_headroom(facts, 1)

@@ -1,0 +1,262 @@
+"""Whom would a job have to stop, and is it worth it?
+
+The test of a job j against a set of victims V, all in node counts:
+
+    rate_j x (1 + max(0, 1 - G_V / g_j)) / (1 + kap x O / (g_j R_j))  >=  H x sum of rate_v
+
+rate = weight / (R x ageing) is aged completions per second, O = sum of g_v x (save_v + restore_v)
+x (1 + 1000 (g_v / C)^2) the GPU-seconds that stopping costs: a gang that holds a large share of the
+cluster is dear to put together again.  Eight one-GPU jobs are weighed together against one gang of
+eight.  The factor in G_V rewards filling devices that stand idle.
+
+No loops: H = 2 means that a victim's rate is below half its preemptor's, and a job that made
+progress for less than the quantum is no victim.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from reconciler.domain.units import JobId
+from reconciler.domain.value_state import Held
+from reconciler.planning.value.counts import FreeCounts
+from reconciler.planning.value.fleet import JobFacts, Within
+from reconciler.planning.value.ranking import Valuation
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A running job that may be stopped, with what its progress and its stopping are worth."""
+
+    rate: float
+    price: float
+    facts: JobFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Victims whose leaving makes room for a gang."""
+
+    victims: tuple[Candidate, ...]
+    rate: float
+    price: float
+    gpus: int
+
+
+class Market:
+    """The running jobs that may be stopped in one pass, cheapest first."""
+
+    def __init__(
+        self, valuation: Valuation, counts: FreeCounts, running: Iterable[JobFacts], total: int
+    ) -> None:
+        self._valuation = valuation
+        self._counts = counts
+        self._total = max(total, 1)
+        made = [self._candidate(facts) for facts in running]
+        made.sort(key=lambda each: (each.rate, each.facts.job))
+        self._candidates = made
+        self._rates = [each.rate for each in made]
+
+    def remove(self, gone: Iterable[Candidate]) -> None:
+        """Take candidates off the market: they are being stopped."""
+        for each in gone:
+            at = bisect_left(self._rates, each.rate)
+            while self._candidates[at] is not each:
+                at += 1
+            del self._candidates[at]
+            del self._rates[at]
+
+    def is_worth(self, facts: JobFacts, room: Room) -> bool:
+        """Return whether the value test lets ``facts`` stop the victims of ``room``."""
+        rules = self._valuation.rules
+        left = self._valuation.left(facts)
+        rate = self._valuation.rate(facts)
+        filling = 1.0 + max(0.0, 1.0 - room.gpus / facts.gpus)
+        price = 1.0 + rules.price_weight * room.price / (facts.gpus * left)
+        return rate * filling / price >= rules.hysteresis * room.rate
+
+    def within_reach(self, facts: JobFacts) -> list[Candidate]:
+        """Return the candidates that the value test could let ``facts`` stop at all."""
+        valuation = self._valuation
+        bar = 2.0 * valuation.rate(facts) / valuation.rules.hysteresis
+        quantum = valuation.rules.quantum_s
+        return [
+            each
+            for each in self._candidates[: bisect_left(self._rates, bar)]
+            if valuation.now - each.facts.since >= quantum and each.facts.level >= facts.level
+        ]
+
+    def everybody(self, facts: JobFacts) -> list[Candidate]:
+        """Return the candidates that a firm job or one in a rush may stop without a test."""
+        if facts.rush:
+            return [each for each in self._candidates if each.facts.level > facts.level]
+        return [each for each in self._candidates if each.facts.level > 0 or facts.level == 0]
+
+    def room_for(
+        self, facts: JobFacts, allowed: list[Candidate], avoid: Collection[int]
+    ) -> Room | None:
+        """Return the cheapest room for the gang that the allowed victims can make, or None."""
+        by_row: dict[int, list[tuple[Candidate, int]]] = {}
+        for each in allowed:
+            for row, count in each.facts.held:
+                if row not in avoid:
+                    by_row.setdefault(row, []).append((each, count))
+        best: Room | None = None
+        for pool in self._counts.pools_of(facts.pools):
+            if facts.gpus <= self._counts.unit[pool]:
+                room = self._on_one_row(facts.gpus, pool, by_row)
+            elif facts.within == Within.UNIT:
+                continue
+            else:
+                room = self._on_rows(facts, pool, by_row, avoid)
+            if room is not None and (best is None or _cost(room) < _cost(best)):
+                best = room
+        return best
+
+    def _candidate(self, facts: JobFacts) -> Candidate:
+        share = facts.gpus / self._total
+        again = 1.0 + self._valuation.rules.reassembly * share * share
+        price = facts.gpus * (facts.save_s + facts.restore_s) * again
+        return Candidate(self._valuation.rate(facts), price, facts)
+
+    def _on_one_row(
+        self, gpus: int, pool: int, by_row: dict[int, list[tuple[Candidate, int]]]
+    ) -> Room | None:
+        free, column = self._counts.free, self._counts.nodes.pool
+        best: tuple[float, float, int] | None = None
+        chosen: list[Candidate] = []
+        for row, here in by_row.items():
+            if column[row] != pool or free[row] + sum(count for _, count in here) < gpus:
+                continue
+            found = _cheapest(here, gpus - free[row])
+            key = (sum(v.rate for v in found), sum(v.price for v in found), row)
+            if best is None or key < best:
+                best, chosen = key, found
+        return _room(chosen) if best is not None else None
+
+    def _on_rows(
+        self,
+        facts: JobFacts,
+        pool: int,
+        by_row: dict[int, list[tuple[Candidate, int]]],
+        avoid: Collection[int],
+    ) -> Room | None:
+        nodes = self._counts.nodes
+        if facts.within == Within.POOL:
+            return self._clear(facts.gpus, pool, by_row, avoid, None)
+        column = nodes.node if facts.within == Within.NODE else nodes.rack
+        rooms = []
+        for domain in sorted(
+            {column[row] for row in range(len(column)) if nodes.pool[row] == pool}
+        ):
+            inside = {row for row in range(len(column)) if column[row] == domain}
+            room = self._clear(facts.gpus, pool, by_row, avoid, inside)
+            if room is not None:
+                rooms.append(room)
+        return min(rooms, key=_cost, default=None)
+
+    def _clear(
+        self,
+        gpus: int,
+        pool: int,
+        by_row: dict[int, list[tuple[Candidate, int]]],
+        avoid: Collection[int],
+        inside: Collection[int] | None,
+    ) -> Room | None:
+        """Clear the whole rows that are cheapest, a gang's cost shared by its GPUs, and make
+        room for the rest on one more."""
+        unit = self._counts.unit[pool]
+        whole, rest = divmod(gpus, unit)
+        free, column = self._counts.free, self._counts.nodes.pool
+        costs = [
+            (0.0, row)
+            for row in self._counts.by_free[pool][unit]
+            if row not in avoid and (inside is None or row in inside)
+        ]
+        for row, here in by_row.items():
+            if column[row] != pool or (inside is not None and row not in inside):
+                continue
+            if free[row] + sum(count for _, count in here) == unit:
+                cost = sum(v.rate * count / v.facts.gpus for v, count in here)
+                costs.append((cost, row))
+        if len(costs) < whole:
+            return None
+        costs.sort()
+        rows = [row for _, row in costs[:whole]]
+        victims = {v.facts.job: v for row in rows for v, _ in by_row.get(row, ())}
+        if rest and not self._has_rest(rest, pool, rows, victims, avoid, inside):
+            others = {
+                row: [pair for pair in here if pair[0].facts.job not in victims]
+                for row, here in by_row.items()
+                if row not in rows and (inside is None or row in inside)
+            }
+            part = self._on_one_row(rest, pool, others)
+            if part is None:
+                return None
+            victims.update((v.facts.job, v) for v in part.victims)
+        return _room([victims[job] for job in sorted(victims)])
+
+    def _has_rest(
+        self,
+        rest: int,
+        pool: int,
+        rows: list[int],
+        victims: dict[JobId, Candidate],
+        avoid: Collection[int],
+        inside: Collection[int] | None,
+    ) -> bool:
+        left: dict[int, int] = {}
+        for each in victims.values():
+            for row, count in each.facts.held:
+                left[row] = left.get(row, 0) + count
+        taken = set(rows)
+        free, column = self._counts.free, self._counts.nodes.pool
+        return any(
+            column[row] == pool
+            and row not in taken
+            and row not in avoid
+            and (inside is None or row in inside)
+            and free[row] + left.get(row, 0) >= rest
+            for row in range(len(free))
+        )
+
+
+def freed(room: Room) -> list[Held]:
+    """Return what the victims give back."""
+    return [each.facts.held for each in room.victims]
+
+
+def _cheapest(here: list[tuple[Candidate, int]], wanted: int) -> list[Candidate]:
+    """Return few cheap victims of one row that free ``wanted`` devices on it: the cheapest per
+    device, less whoever is not needed, or one alone that is cheaper still."""
+    by_price = sorted(here, key=lambda pair: (pair[0].rate / pair[1], pair[0].facts.job))
+    chosen: list[tuple[Candidate, int]] = []
+    got = 0
+    for pair in by_price:
+        chosen.append(pair)
+        got += pair[1]
+        if got >= wanted:
+            break
+    for pair in sorted(chosen, key=lambda pair: -pair[0].rate):
+        if len(chosen) > 1 and got - pair[1] >= wanted:
+            chosen.remove(pair)
+            got -= pair[1]
+    alone = [pair for pair in here if pair[1] >= wanted]
+    if alone:
+        one = min(alone, key=lambda pair: (pair[0].rate, pair[0].facts.job))
+        if one[0].rate < sum(each.rate for each, _ in chosen):
+            chosen = [one]
+    return [each for each, _ in chosen]
+
+
+def _room(victims: list[Candidate]) -> Room:
+    return Room(
+        victims=tuple(victims),
+        rate=sum(each.rate for each in victims),
+        price=sum(each.price for each in victims),
+        gpus=sum(each.facts.gpus for each in victims),
+    )
+
+
+def _cost(room: Room) -> tuple[float, float]:
+    return room.rate, room.price

@@ -1,0 +1,85 @@
+"""Who goes first?  Expected GPU-seconds to completion over weight, aged towards the budget.
+
+score = gpus x R x max(least, 1 - D / W) / weight, low first.  D = now - arrived - served is the
+delay so far; it does not grow while the job makes progress.  W is the waiting budget: the fleet's,
+or the job's own bound or the slack of its deadline where that is smaller.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reconciler.domain.units import JobId
+from reconciler.planning.value.fleet import JobFacts
+from reconciler.planning.value.index import Residuals
+from reconciler.planning.value.rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Valuation:
+    """Everything needed to value one job at one instant."""
+
+    now: int
+    """Exact: service is counted to here."""
+    ranked_at: int
+    """Rounded down: delays are counted to here."""
+    budget_s: float
+    residuals: Residuals
+    rules: Rules
+
+    def served(self, facts: JobFacts) -> int:
+        """Return the job's useful running time so far, in seconds."""
+        if facts.held and self.now > facts.since:
+            return facts.served + self.now - facts.since
+        return facts.served
+
+    def left(self, facts: JobFacts) -> float:
+        """Return the job's expected seconds to completion."""
+        return self.residuals.of(facts, self.served(facts))
+
+    def delay(self, facts: JobFacts) -> int:
+        """Return how long the job has waited so far, stops and restores included."""
+        until = min(facts.since, self.now) if facts.held else self.ranked_at
+        return max(until - facts.arrived - facts.served, 0)
+
+    def budget(self, facts: JobFacts) -> float:
+        """Return the waiting budget of one job: at its end it becomes firm."""
+        return min(self.budget_s, facts.bound) if facts.bound else self.budget_s
+
+    def ageing(self, facts: JobFacts, left: float) -> float:
+        """Return the factor in (0, 1] that shrinks with the budget that is used up."""
+        delay = self.delay(facts)
+        budget = self.budget(facts)
+        if facts.deadline:
+            slack = facts.deadline - facts.arrived - self.served(facts) - left
+            if delay < slack < budget:
+                budget = slack
+        return max(self.rules.least_ageing, 1.0 - delay / budget)
+
+    def score(self, facts: JobFacts) -> float:
+        """Return aged expected GPU-seconds over weight."""
+        left = self.left(facts)
+        return facts.gpus * left * self.ageing(facts, left) / facts.weight
+
+    def rate(self, facts: JobFacts) -> float:
+        """Return aged weighted completions per second: what its progress is worth."""
+        left = self.left(facts)
+        return facts.weight / (left * self.ageing(facts, left))
+
+
+def ranked(
+    waiting: list[JobFacts], valuation: Valuation, firm: Mapping[JobId, object]
+) -> tuple[list[JobFacts], dict[JobId, float]]:
+    """Return the waiting jobs in the order to consider them, and their scores.
+
+    Jobs in a rush first, then firm ones, the most delayed first, then everybody by score.
+    """
+    scores = {facts.job: valuation.score(facts) for facts in waiting}
+
+    def key(facts: JobFacts) -> tuple[int, float, int, JobId]:
+        if facts.rush:
+            return 0, 0.0, facts.arrived, facts.job
+        if facts.job in firm:
+            return 1, 0.0, facts.arrived + facts.served, facts.job
+        return 2, scores[facts.job], facts.arrived, facts.job
+
+    return sorted(waiting, key=key), scores
