@@ -5,11 +5,15 @@ branch's tip, main at the commit acted on last, and the observations recorded wi
 decision.  Imported only for a job that waits: reading specs may need Hydra and pydantic.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from reconciler.cli.output import instant
+from reconciler.cli.times import duration
 from reconciler.domain.units import CommitId, Instant, JobId
+from reconciler.planning.counterfactual import Suggestion, suggestions
 from reconciler.planning.explain import Explanation, explain
 from reconciler.planning.plan import plan
 from reconciler.snapshots.assemble import Assembler
@@ -34,7 +38,8 @@ def explain_at(git_dir: Path, tip: CommitId, job: JobId, now: Instant) -> Explan
     reading = read_specs(source.tree(inputs.desired), cache=cache)
     snapshot = Assembler(source, cache).assemble(reading, read_status_tree(git_dir, tip), inputs)
     planned, _ = plan(snapshot)
-    return explain(snapshot, planned, job)
+    found = suggestions(snapshot, planned, job)
+    return replace(explain(snapshot, planned, job), suggestions=found)
 
 
 def explanation_item(explanation: Explanation) -> dict[str, Any]:
@@ -49,6 +54,7 @@ def explanation_item(explanation: Explanation) -> dict[str, Any]:
         "rank": explanation.rank,
         "ranked": explanation.ranked,
         "ahead": list(explanation.ahead),
+        "suggestions": [suggestion_item(each) for each in explanation.suggestions],
         "score": None
         if score is None
         else {"total": round(score.total, 4)}
@@ -68,3 +74,28 @@ def score_words(explanation: Explanation) -> str:
         if getattr(score, name)
     ]
     return f"score {score.total:.2f} = {' + '.join(parts)}" if parts else f"score {score.total:.2f}"
+
+
+def suggestion_item(suggestion: Suggestion) -> dict[str, Any]:
+    """Return one verified change as JSON."""
+    return {
+        "change": suggestion.change.value,
+        "words": suggestion.words,
+        "gpus": suggestion.gpus,
+        "starts_now": suggestion.starts_now,
+        "start_p50": instant(suggestion.start_p50),
+        "end_p50": instant(suggestion.end_p50),
+        "sooner_s": suggestion.sooner_s,
+        "later_end_s": suggestion.later_end_s,
+        "other": suggestion.other,
+    }
+
+
+def suggestion_words(suggestion: Suggestion, clock: Callable[[Instant], str]) -> str:
+    """Return ``now with 3 GPUs (ends 2h later)``; ``clock`` words an instant."""
+    when = "now" if suggestion.starts_now else f"~{clock(suggestion.start_p50)}"
+    later = suggestion.later_end_s
+    shift = "ends as forecast"
+    if abs(later) >= 60:
+        shift = f"ends {duration(abs(later))} {'later' if later > 0 else 'sooner'}"
+    return f"{when} {suggestion.words} ({shift})"

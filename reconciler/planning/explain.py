@@ -16,6 +16,7 @@ from reconciler.domain.units import Instant, JobId, TeamName
 from reconciler.errors import NotFoundError
 from reconciler.planning.board import Board, Booking
 from reconciler.planning.contenders import Wishes
+from reconciler.planning.counterfactual import Suggestion
 from reconciler.planning.eligibility import counted, words
 from reconciler.planning.placement import fits
 from reconciler.planning.priority import ScoreParts, rank_instant, score, weights_of
@@ -54,6 +55,8 @@ class Explanation:
     expected: Expectation | None
     score: ScoreParts | None
     """What each factor adds to its score; None without a spec or a status."""
+    suggestions: tuple[Suggestion, ...] = ()
+    """Verified changes that would start it sooner; made only when asked for, each is a plan."""
 
 
 def headline(decision: Decision) -> str:

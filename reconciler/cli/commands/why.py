@@ -23,7 +23,7 @@ from reconciler.cli.terminal import clean, wrap
 from reconciler.cli.times import duration, time_of_day, zone_name
 from reconciler.domain.plan import Expectation
 from reconciler.domain.status import JobPhase, JobStatus
-from reconciler.domain.units import JobId
+from reconciler.domain.units import Instant, JobId
 from reconciler.errors import BackendError, NotFoundError
 
 if TYPE_CHECKING:
@@ -150,7 +150,24 @@ def _waiting(
     else:
         lines += _next(view, expectation)
         lines.append(f"It {expected(view, status, expectation)}.")
-    return [*lines, *_order(ahead, explanation)]
+    return [*lines, *_order(ahead, explanation), *_sooner(view, explanation)]
+
+
+def _sooner(view: View, explanation: "Explanation | None") -> list[str]:
+    """Return the changes that would start it sooner, each planned before it is said."""
+    if explanation is None or not explanation.suggestions:
+        return []
+    from reconciler.cli.explanation import suggestion_words
+
+    def clock(at: Instant) -> str:
+        return time_of_day(at, view.zone, view.now)
+
+    lines = ["It would start sooner, as planned for each change alone:"]
+    for each in explanation.suggestions:
+        ends = view.branch.forecast.get(each.other) if each.other else None
+        when = f", which is expected ~{clock(ends.end_p50)}" if ends else ""
+        lines.append(f"     {suggestion_words(each, clock)}{when}")
+    return lines
 
 
 def _expectation(view: View, job: JobId, explanation: "Explanation | None") -> Expectation | None:

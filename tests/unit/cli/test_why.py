@@ -1,13 +1,15 @@
 """Why a job waits, runs or ended, and what a person can do about it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from reconciler.cli.advice import advice
 from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobPhase
-from reconciler.domain.units import JobId
+from reconciler.domain.units import Instant, JobId, Seconds
+from reconciler.planning.counterfactual import Change, Suggestion
 from reconciler.planning.explain import Check, Explanation
 from reconciler.planning.priority import ScoreParts
 from tests.unit.cli.command_line import Headway
@@ -98,6 +100,29 @@ EXPLAINED = Explanation(
         priority_class=0.075, deadline=0.0, serves_online=0.2, model_heat=0.0, brevity=0.05
     ),
 )
+SUGGESTIONS = (
+    Suggestion(
+        change=Change.FEWER_GPUS,
+        words="with 3 GPUs",
+        gpus=3,
+        starts_now=True,
+        start_p50=Instant(0),
+        end_p50=Instant(0),
+        sooner_s=Seconds(3600),
+        later_end_s=Seconds(7200),
+    ),
+    Suggestion(
+        change=Change.OTHER_ENDS,
+        words="if recsys/qwen3-dpo ends",
+        gpus=6,
+        starts_now=True,
+        start_p50=Instant(0),
+        end_p50=Instant(0),
+        sooner_s=Seconds(3600),
+        later_end_s=Seconds(-3600),
+        other=JobId("recsys/qwen3-dpo"),
+    ),
+)
 
 
 @pytest.fixture
@@ -115,6 +140,26 @@ def test_each_condition_is_told_with_its_verdict(headway: Headway) -> None:
     assert lines[-1] == (
         "Rank 2 of 2, score 0.33 = class 0.07 + serves online 0.20 + brevity 0.05."
     )
+
+
+def test_what_would_start_it_sooner_is_told(
+    headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = replace(EXPLAINED, suggestions=SUGGESTIONS)
+    monkeypatch.setattr("reconciler.cli.explanation.explain_at", lambda *_: answer)
+
+    lines = headway("why", "ads/rerank-with-a-long-name").lines
+    told = json.loads(headway("why", "ads/rerank-with-a-long-name", "-o", "json").out)
+
+    assert lines[-3:] == [
+        "It would start sooner, as planned for each change alone:",
+        "     now with 3 GPUs (ends 2h later)",
+        "     now if recsys/qwen3-dpo ends (ends 1h sooner), which is expected ~21:40",
+    ]
+    assert [each["change"] for each in told["explanation"]["suggestions"]] == [
+        "fewer_gpus",
+        "other_ends",
+    ]
 
 
 @pytest.mark.usefixtures("planner_says")
