@@ -49,8 +49,8 @@ def place_first(state: State, ask: Ask, pushes: Pushes) -> Slot | None:
         slot = pushes.find(state, gang, duration_s, since, limits)
     if slot is None:
         return None
-    state.place(slot.rows, slot.each, slot.start, slot.end)
+    state.place(slot.rows, slot.counts, slot.start, slot.end)
     if limits is not None:
         kind = state.type_of(slot.rows[0])
-        limits.spend(kind, slot.start, slot.end, slot.each * len(slot.rows))
+        limits.spend(kind, slot.start, slot.end, sum(slot.counts))
     return slot

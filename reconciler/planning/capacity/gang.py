@@ -2,10 +2,10 @@
 
 A way is ``width`` rows with ``count`` devices of each, all of one type, in one domain.  Equal
 shares are what a distributed launch wants; so a gang that no single row holds is spread over the
-smallest number of rows that divides it.  Rows of different sizes give a gang several ways.
+smallest number of rows that divides it.  Rows of different sizes give a gang several ways.  Where
+no equal shares fit a type at all, the gang is laid out loosely: any number of devices of each row.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -32,15 +32,19 @@ class Way:
     type: int
     """Position in ``Grid.types``."""
     width: int
+    """How many rows; more than one for a loose way, which takes as many as it needs."""
     count: int
+    """Devices of each row; of the whole gang in a loose way."""
     domain: Domain
     would_do: NDArray[np.bool_] | None
     """Which rows of the grid satisfy the request; None: all of this type."""
+    is_loose: bool = False
+    """The gang may take any number of devices of each row, together ``count``."""
 
     @property
     def devices(self) -> int:
         """How many devices the gang has."""
-        return self.width * self.count
+        return self.count if self.is_loose else self.width * self.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,7 +88,7 @@ def gang_of(request: GpuRequest, grid: Grid) -> Gang:
     return Gang(devices=request.count, ways=tuple(ways))
 
 
-def _ways(request: GpuRequest, grid: Grid, kind: int) -> Iterator[Way]:
+def _ways(request: GpuRequest, grid: Grid, kind: int) -> list[Way]:
     low, high = grid.spans[kind]
     within = request.within
     if request.interconnect is Interconnect.NVLINK:
@@ -97,10 +101,24 @@ def _ways(request: GpuRequest, grid: Grid, kind: int) -> Iterator[Way]:
         here &= grid.link >= request.count
     sizes = np.unique(grid.size[here])[::-1].tolist()
     would_do = None if here[low:high].all() else here
+    found = []
     for width, count in dict.fromkeys(split(request.count, size) for size in sizes):
         domain = _domain(within, width)
         if domain is not None and _most_rows(grid, here, count, domain) >= width:
-            yield Way(type=kind, width=width, count=count, domain=domain, would_do=would_do)
+            found.append(Way(type=kind, width=width, count=count, domain=domain, would_do=would_do))
+    domain = _domain(within, 2)
+    if not found and domain is not None and _most_devices(grid, here, domain) >= request.count:
+        found.append(
+            Way(
+                type=kind,
+                width=2,
+                count=request.count,
+                domain=domain,
+                would_do=would_do,
+                is_loose=True,
+            )
+        )
+    return found
 
 
 def split(devices: int, size: int) -> tuple[int, int]:
@@ -129,6 +147,15 @@ def _most_rows(grid: Grid, here: NDArray[np.bool_], count: int, domain: Domain) 
         return int(np.count_nonzero(enough))
     groups = group_of(grid, domain)[enough]
     return int(np.bincount(groups).max()) if len(groups) else 0
+
+
+def _most_devices(grid: Grid, here: NDArray[np.bool_], domain: Domain) -> int:
+    """Return how many devices one domain has, all being free."""
+    if not here.any():
+        return 0
+    if domain is Domain.CLUSTER:
+        return int(grid.size[here].sum())
+    return int(np.bincount(group_of(grid, domain)[here], grid.size[here]).max())
 
 
 def group_of(grid: Grid, domain: Domain) -> Ints:

@@ -30,12 +30,12 @@ _GROUP_TIME = (1 << _GROUP_BITS) - 1
 
 
 class Slot(NamedTuple):
-    """A place in time: ``each`` devices of every one of ``rows`` in [start, end)."""
+    """A place in time: ``counts`` devices of ``rows`` in [start, end)."""
 
     start: Instant
     end: Instant
     rows: tuple[int, ...]
-    each: int
+    counts: tuple[int, ...]
 
 
 def earliest(
@@ -64,23 +64,29 @@ def windows(
 
 def find(state: State, ways: tuple[Way, ...], duration: int, since: int) -> Slot | None:
     """Return the earliest place by any of ``ways`` from ``since`` (not before now) on."""
-    best: tuple[int, tuple[int, ...], int] | None = None
     bound = FOREVER
+    rows: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
     for way in ways:
-        gaps = state.gaps(way.type, way.count)
         if way.width == 1:
+            gaps = state.gaps(way.type, way.count)
             key = first_row(gaps, way.would_do, duration, since)
             start, row = key >> ROW_BITS, key & ROW_MASK
-            if start < bound and start == state.now:
-                row = _tightest(state, gaps, way, duration)
-            rows: tuple[int, ...] = (row,)
+            if start < bound:
+                if start == state.now:
+                    row = _tightest(state, gaps, way, duration)
+                bound, rows, counts = start, (row,), (way.count,)
+        elif way.is_loose:
+            start, found, taken = _first_devices(state, way, duration, since)
+            if start < bound:
+                bound, rows, counts = start, found, taken
         else:
-            start, rows = _first_rows(state, gaps, way, duration, since)
-        if start < bound:
-            bound, best = start, (start, rows, way.count)
-    if best is None:
+            start, found = _first_rows(state, way, duration, since)
+            if start < bound:
+                bound, rows, counts = start, found, (way.count,) * way.width
+    if not rows:
         return None
-    return Slot(Instant(best[0]), Instant(best[0] + duration), best[1], best[2])
+    return Slot(Instant(bound), Instant(bound + duration), rows, counts)
 
 
 def first_row(gaps: Gaps, would_do: Mask | None, duration: int, since: int) -> int:
@@ -152,10 +158,9 @@ def _tightest(state: State, gaps: Gaps, way: Way, duration: int) -> int:
     return int(rows[state.free_now[rows].argmin()])
 
 
-def _first_rows(
-    state: State, gaps: Gaps, way: Way, duration: int, since: int
-) -> tuple[int, tuple[int, ...]]:
+def _first_rows(state: State, way: Way, duration: int, since: int) -> tuple[int, tuple[int, ...]]:
     """Return the earliest start on several rows, and those rows; ``FOREVER`` if there is none."""
+    gaps = state.gaps(way.type, way.count)
     tails = np.frombuffer(gaps.tails, np.int64)
     if way.would_do is not None:
         tails = tails[way.would_do[tails & ROW_MASK]]
@@ -251,3 +256,50 @@ def _in_fullest(group: Groups, ready: Ints, closing: Ints, width: int) -> tuple[
     count[count < width] = len(group) + 1
     fullest = int(count.argmin())
     return ready[of_ready == fullest], closing[of_closing == fullest]
+
+
+def _first_devices(
+    state: State, way: Way, duration: int, since: int
+) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Return the earliest start of a loose gang, its rows and how many devices of each.
+
+    A row with ``k`` devices free for long enough has a gap at each of the levels 1 to ``k``: so
+    the gaps of all levels that are open together are counted like rows.
+    """
+    low, high = state.grid.spans[way.type]
+    most = int(state.grid.size[low:high].max())
+    levels = [state.gaps(way.type, count) for count in range(1, most + 1)]
+    tails = np.sort(np.concatenate([np.frombuffer(level.tails, np.int64) for level in levels]))
+    if way.would_do is not None:
+        tails = tails[way.would_do[tails & ROW_MASK]]
+    group = None if way.domain is Domain.CLUSTER else state.groups(way.type, way.domain)
+    start = _by_tails(tails, group, way.devices, since)
+    parts = [
+        part
+        for level in levels
+        if (part := _open_holes(level, way, duration, since, start)) is not None
+    ]
+    if parts:
+        holes = _Holes(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        start = _by_both(tails, holes, group, way.devices, since, start)
+    if start == FOREVER:
+        return start, (), ()
+    free = tails[: int(tails.searchsorted((start + 1) << ROW_BITS))] & ROW_MASK
+    if parts:
+        is_open = (holes.begin <= start) & (start <= holes.last)
+        free = np.concatenate((free, holes.row[is_open]))
+    if group is not None:
+        free, _ = _in_fullest(group, free, _NO_ROWS, way.devices)
+    return start, *_most_first(np.bincount(free), way.devices)
+
+
+def _most_first(free: Ints, devices: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Take ``devices`` from rows with so many free, fullest rows first: fewest rows."""
+    taken: dict[int, int] = {}
+    for row in np.argsort(-free, kind="stable").tolist():
+        taken[row] = min(int(free[row]), devices)
+        devices -= taken[row]
+        if not devices:
+            break
+    rows = sorted(taken)
+    return tuple(rows), tuple(taken[row] for row in rows)

@@ -78,14 +78,14 @@ class State:
         """Return the position of a row's type in ``Grid.types``."""
         return self._type[row]
 
-    def place(self, rows: Iterable[int], count: int, start: int, end: int) -> None:
-        """Take ``count`` devices of each of these rows in [start, end)."""
-        for row in rows:
+    def place(self, rows: Iterable[int], counts: Iterable[int], start: int, end: int) -> None:
+        """Take so many devices of these rows in [start, end)."""
+        for row, count in zip(rows, counts, strict=True):
             self._change(row, start, end, -count)
 
-    def lift(self, rows: Iterable[int], count: int, start: int, end: int) -> None:
+    def lift(self, rows: Iterable[int], counts: Iterable[int], start: int, end: int) -> None:
         """Give back what :meth:`place` took with the same arguments."""
-        for row in rows:
+        for row, count in zip(rows, counts, strict=True):
             self._change(row, start, end, count)
 
     def least_free(self, row: int, start: int, end: int) -> int:
