@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from reconciler.domain.attempt import Attempt, StopCause
+from reconciler.domain.budget import BudgetUse
 from reconciler.domain.cluster import Allocation
 from reconciler.domain.reason import Reason
 from reconciler.domain.reservation import ReservationDecision
@@ -122,3 +123,5 @@ class Plan:
     """Over the changed decisions (all but Keep and unchanged Wait) and the actions, canonical."""
     reservations: tuple[ReservationDecision, ...] = ()
     """One for each occurrence that changed, sorted by reservation and start."""
+    budgets: tuple[BudgetUse, ...] = ()
+    """How every budget stands with this plan, sorted by name."""

@@ -205,7 +205,9 @@ class Ledger:
         whole = remaining.total(spec, self._snapshot.sizes.get(spec.id, ()), self._snapshot.policy)
         left = remaining.of_pending(status, spec, whole)
         own = own_bound_gpu_s(spec, ran_s=status.ran_s, used_gpu_s=status.gpu_seconds)
-        return left.p90 * spec.gpus.count if own is None else own
+        return (
+            left.p90 if own is None else own // spec.gpus.count + spec.grace_s
+        ) * spec.gpus.count
 
     def _count_live(self, standing: Standing) -> None:
         attempt, spec, status = standing.live, standing.spec, standing.status

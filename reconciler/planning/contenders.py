@@ -26,8 +26,11 @@ from reconciler.planning.shapes import Shapes
 from reconciler.planning.standing import Standing
 from reconciler.planning.topology import bits_of
 
-_COMES_BACK = (StopCause.PREEMPT, StopCause.DRAIN, StopCause.RESIZE, StopCause.SUSPEND)
-_MAY_BE_STOPPED = (Reason.RUNS, Reason.SPEC_INVALID_KEEPS_RUNNING)
+_COMES_BACK = (
+    *(StopCause.PREEMPT, StopCause.DRAIN, StopCause.RESIZE, StopCause.SUSPEND),
+    *(StopCause.RESERVATION, StopCause.BUDGET),
+)
+MAY_BE_STOPPED = (Reason.RUNS, Reason.SPEC_INVALID_KEEPS_RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,7 @@ class Wishes:
         rules, now = self.snapshot.policy.preemption, self.snapshot.now
         if spec is None or status is None or seen is None:
             return None
-        if decision.verb is not Verb.KEEP or decision.reason not in _MAY_BE_STOPPED:
+        if decision.verb is not Verb.KEEP or decision.reason not in MAY_BE_STOPPED:
             return None
         if seen.state is not ObservedState.RUNNING or attempt.phase is not AttemptPhase.RUNNING:
             return None
@@ -242,9 +245,17 @@ def _leaving_for(attempt: Attempt, decision: Decision) -> StopCause | None:
 def stop_cause(decision: Decision) -> StopCause | None:
     """Return why a decision about a live attempt asks it to leave; None if it does not."""
     if decision.verb is Verb.SUSPEND:
-        draining = decision.reason is Reason.NODE_DRAINING
-        return StopCause.DRAIN if draining else StopCause.SUSPEND
+        return _SUSPENDED_FOR.get(decision.reason, StopCause.SUSPEND)
+    if decision.reason is Reason.GPU_HOURS_LIMIT:
+        return StopCause.GPU_HOURS
     return _CAUSE_OF.get(decision.verb)
+
+
+_SUSPENDED_FOR: Mapping[Reason, StopCause] = {
+    Reason.NODE_DRAINING: StopCause.DRAIN,
+    Reason.RESERVATION_STARTS: StopCause.RESERVATION,
+    Reason.BUDGET_EXCEEDED: StopCause.BUDGET,
+}
 
 
 _CAUSE_OF: Mapping[Verb, StopCause] = {

@@ -14,6 +14,7 @@ from typing import Any
 from reconciler.domain.cluster import Allocation
 from reconciler.domain.plan import Action, Decision, Kill, Launch, Stop, Verb
 from reconciler.domain.reason import Reason
+from reconciler.domain.reservation import ReservationDecision
 from reconciler.domain.status import JobPhase, JobStatus
 from reconciler.domain.units import Digest, JobId
 
@@ -50,13 +51,22 @@ def plan_digest(
     return digest_of_changes((decisions[job] for job in changed), actions)
 
 
-def digest_of_changes(decisions: Iterable[Decision], actions: Iterable[Action]) -> Digest:
-    """Return the digest of these changed decisions, sorted by job, and these actions."""
-    document = {
+def digest_of_changes(
+    decisions: Iterable[Decision],
+    actions: Iterable[Action],
+    reservations: Iterable[ReservationDecision] = (),
+) -> Digest:
+    """Return the digest of these changed decisions, sorted by job, and these actions.
+
+    Where no reservation is decided about, it is as if there were none.
+    """
+    document: dict[str, Any] = {
         "version": 1,
         "decisions": [_decision(decision) for decision in decisions],
         "actions": [_action(action) for action in actions],
     }
+    if booked := [_reservation(decision) for decision in reservations]:
+        document["reservations"] = booked
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return Digest(f"sha256:{sha256(text.encode()).hexdigest()}")
 
@@ -79,6 +89,22 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "victims": list(decision.victims),
         "for_job": decision.for_job,
         "hold": None if decision.hold is None else _allocation(decision.hold),
+    }
+
+
+def _reservation(decision: ReservationDecision) -> dict[str, Any]:
+    occurrence = decision.occurrence
+    devices = occurrence.devices
+    return {
+        "reservation": decision.reservation,
+        "verb": decision.verb.value,
+        "reason": decision.reason.value,
+        "detail": decision.detail,
+        "start": occurrence.start,
+        "end": occurrence.end,
+        "devices": None if devices is None else _allocation(devices),
+        "windows": [[window.first, window.last] for window in occurrence.windows],
+        "idle_gpu_s": occurrence.idle_gpu_s,
     }
 
 

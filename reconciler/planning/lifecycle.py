@@ -61,6 +61,21 @@ _BY_CAUSE: Mapping[StopCause, End] = {
         reason=Reason.SUSPEND_ASKED,
         detail="suspended; it resumes from its last checkpoint",
     ),
+    StopCause.RESERVATION: End(
+        phase=AttemptPhase.PREEMPTED,
+        reason=Reason.RESERVATION_STARTS,
+        detail="left before a reservation opened; it resumes from its last checkpoint",
+    ),
+    StopCause.BUDGET: End(
+        phase=AttemptPhase.PREEMPTED,
+        reason=Reason.BUDGET_EXCEEDED,
+        detail="its budget is used up; it resumes from its last checkpoint when there is more",
+    ),
+    StopCause.GPU_HOURS: End(
+        phase=AttemptPhase.FAILED,
+        reason=Reason.GPU_HOURS_LIMIT,
+        detail="used max_gpu_hours; raise it and the generation to run on",
+    ),
     StopCause.CANCEL: End(phase=AttemptPhase.CANCELLED, reason=Reason.FILE_DELETED),
     StopCause.TIME_LIMIT: End(
         phase=AttemptPhase.FAILED,

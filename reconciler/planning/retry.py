@@ -52,6 +52,9 @@ def after_attempt(
         lost += 1
     if ended.reason is Reason.TIME_LIMIT or is_at_limit(status, spec, ran_s=ended.running_s(now)):
         return becomes(JobPhase.FAILED, Reason.TIME_LIMIT)
+    gpu_s = ended.running_s(now) * ended.gpus
+    if ended.reason is Reason.GPU_HOURS_LIMIT or is_out_of_gpu_hours(status, spec, gpu_s=gpu_s):
+        return becomes(JobPhase.FAILED, Reason.GPU_HOURS_LIMIT)
     if ended.phase is AttemptPhase.FAILED:
         if tries >= policy.max_tries:
             return becomes(JobPhase.FAILED, ended.reason)
@@ -66,6 +69,13 @@ def after_attempt(
 def is_at_limit(status: JobStatus, spec: JobSpec | None, *, ran_s: Seconds) -> bool:
     """True when earlier attempts plus ``ran_s`` of the present one reach ``time.limit``."""
     return spec is not None and spec.limit_s is not None and status.ran_s + ran_s >= spec.limit_s
+
+
+def is_out_of_gpu_hours(status: JobStatus, spec: JobSpec | None, *, gpu_s: int) -> bool:
+    """True when earlier attempts plus ``gpu_s`` of the present one reach ``max_gpu_hours``."""
+    if spec is None or spec.max_gpu_hours is None:
+        return False
+    return status.gpu_seconds + gpu_s >= spec.max_gpu_hours * 3600
 
 
 def backoff_end(tries_used: int, policy: RetryPolicy, now: Instant) -> Instant:

@@ -8,6 +8,8 @@ Rule kept: an edit never stops work unless it says so.  An invalid document keep
 spec running; a job that is not running waits until its document is right again.
 """
 
+from math import ceil
+
 from reconciler.domain.attempt import Attempt, AttemptPhase, ObservedState, StopCause
 from reconciler.domain.cluster import NodeState
 from reconciler.domain.plan import Decision, Verb
@@ -17,7 +19,7 @@ from reconciler.domain.snapshot import DesiredJob, Snapshot
 from reconciler.domain.status import JobPhase
 from reconciler.domain.units import Instant, Seconds
 from reconciler.planning.deletion import Pruning, is_due
-from reconciler.planning.retry import after_attempt, is_at_limit
+from reconciler.planning.retry import after_attempt, is_at_limit, is_out_of_gpu_hours
 from reconciler.planning.standing import Standing
 
 NEWEST_REFUSED = "the newest document is refused: "
@@ -50,9 +52,14 @@ def settles_again_at(snapshot: Snapshot, standing: Standing) -> Instant | None:
     if standing.wanted is None:
         since = snapshot.now if status.absent_since is None else status.absent_since
         return Instant(since + max(snapshot.policy.deletion.grace_s, 1))
-    if live is None or live.started_at is None or spec is None or spec.limit_s is None:
+    if live is None or live.started_at is None or spec is None:
         return None
-    return Instant(live.started_at + spec.limit_s - status.ran_s)
+    left_s = []
+    if spec.limit_s is not None:
+        left_s.append(spec.limit_s - status.ran_s)
+    if spec.max_gpu_hours is not None:
+        left_s.append(ceil((spec.max_gpu_hours * 3600 - status.gpu_seconds) / live.gpus))
+    return Instant(live.started_at + min(left_s)) if left_s else None
 
 
 def _decide(standing: Standing, verb: Verb, reason: Reason, detail: str = "") -> Decision:
@@ -132,6 +139,8 @@ def _live(snapshot: Snapshot, standing: Standing) -> Decision:
         return _decide(standing, Verb.SUSPEND, Reason.SUSPEND_ASKED, "the document says suspend")
     if is_at_limit(status, spec, ran_s=live.running_s(snapshot.now)):
         return _decide(standing, Verb.FINISH, Reason.TIME_LIMIT, "reached time.limit")
+    if is_out_of_gpu_hours(status, spec, gpu_s=live.running_s(snapshot.now) * live.gpus):
+        return _decide(standing, Verb.FINISH, Reason.GPU_HOURS_LIMIT, "used max_gpu_hours")
     if _must_leave_its_node(snapshot, standing, live):
         return _decide(standing, Verb.SUSPEND, Reason.NODE_DRAINING, "its node is being emptied")
     return _keep_live(standing)
@@ -182,6 +191,8 @@ def _idle(standing: Standing, wanted: DesiredJob) -> Decision | None:
         return _decide(standing, verb, Reason.SUSPEND_ASKED, "the document says suspend")
     if is_at_limit(status, spec, ran_s=Seconds(0)):
         return _decide(standing, Verb.FINISH, Reason.TIME_LIMIT, "reached time.limit")
+    if is_out_of_gpu_hours(status, spec, gpu_s=0):
+        return _decide(standing, Verb.FINISH, Reason.GPU_HOURS_LIMIT, "used max_gpu_hours")
     return None
 
 

@@ -27,6 +27,7 @@ from reconciler.planning.decisions import Decisions
 from reconciler.planning.deletion import Pruning, pruning
 from reconciler.planning.digest import waiting_phase
 from reconciler.planning.lifecycle import with_progress
+from reconciler.planning.reservation_statuses import next_reservations
 from reconciler.planning.retry import after_attempt
 from reconciler.planning.settle import NEWEST_REFUSED
 from reconciler.planning.standing import Standing, standings, summary_of
@@ -48,12 +49,24 @@ _PASSING = (
 def next_statuses(snapshot: Snapshot, plan: Plan) -> StatusUpdate:
     """Return the statuses that change by ``plan``, sorted by job, and one line for each."""
     jobs = standings(snapshot)
-    return _update(snapshot, plan, plan.decisions, jobs, pruning(snapshot, jobs))
+    live = {job: standing for job, standing in jobs.items() if standing.live is not None}
+    update = _update(snapshot, plan, plan.decisions, jobs, pruning(snapshot, jobs))
+    return _with_reservations(update, snapshot, plan, live)
 
 
 def update_of(books: Books, plan: Plan, news: Iterable[JobId]) -> StatusUpdate:
     """Return what :func:`next_statuses` does, by looking at the jobs of ``news`` alone."""
-    return _update(books.snapshot, plan, news, books.standings, books.prune)
+    update = _update(books.snapshot, plan, news, books.standings, books.prune)
+    return _with_reservations(update, books.snapshot, plan, books.live)
+
+
+def _with_reservations(
+    update: StatusUpdate, snapshot: Snapshot, plan: Plan, live: Mapping[JobId, Standing]
+) -> StatusUpdate:
+    reservations, lines = next_reservations(snapshot, plan, live)
+    if not reservations:
+        return update
+    return replace(update, reservations=reservations, occurrences=lines)
 
 
 def _update(
