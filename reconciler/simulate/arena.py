@@ -1,0 +1,82 @@
+"""Plays policies over one load, each under the same rules, and measures them with one ruler.
+
+``easy`` always sees loose limits (F4), whatever the estimates of the run, because that is how the
+literature runs it; ``easy-e2``, the same policy on the ladder's limits, is reported beside it.
+Where a policy needs limits and the run has none (E3), it gets those of F4 too.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from reconciler.simulate.asks import Ask, Estimates, Overlay, asks
+from reconciler.simulate.baselines.ordered import Easy, Fifo, FifoSkip
+from reconciler.simulate.baselines.rounds import Las, Srtf
+from reconciler.simulate.costs import Costs
+from reconciler.simulate.counted import CountedFleet, Policy
+from reconciler.simulate.load import Load
+from reconciler.simulate.outcome import Played
+
+TICK_S = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """The rules of one comparison."""
+
+    nodes: int
+    gpus_per_node: int = 8
+    tor_size: int | None = None
+    tick_s: int = TICK_S
+    """How often policies that hold rounds do so."""
+    overlay: Overlay = Overlay.NONE
+    estimates: Estimates = Estimates.E2
+    seed: int = 1
+    costs: Costs = Costs()
+    elastic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """How to make a policy, and which estimates it must have."""
+
+    make: Callable[[Setup, Sequence[Ask]], Policy]
+    estimates: Estimates | None = None
+    """None: those of the run."""
+    needs_limits: bool = False
+
+
+BASELINES: Mapping[str, Baseline] = {
+    "fifo": Baseline(lambda setup, jobs: Fifo()),
+    "fifo-skip": Baseline(lambda setup, jobs: FifoSkip()),
+    "easy": Baseline(lambda setup, jobs: Easy(), estimates=Estimates.F4),
+    "easy-e2": Baseline(lambda setup, jobs: Easy(), estimates=Estimates.E2),
+    "las": Baseline(lambda setup, jobs: Las(setup.tick_s)),
+    "srtf": Baseline(lambda setup, jobs: Srtf(setup.tick_s)),
+}
+
+
+def play_baseline(name: str, load: Load, setup: Setup) -> Played:
+    """Play one of ``BASELINES`` over ``load`` to the end."""
+    row = BASELINES[name]
+    estimates = row.estimates or setup.estimates
+    if row.needs_limits and estimates is Estimates.E3:
+        estimates = Estimates.F4
+    setup = replace(setup, estimates=estimates)
+    jobs = asks(
+        load,
+        overlay=setup.overlay,
+        estimates=setup.estimates,
+        seed=setup.seed,
+        elastic=setup.elastic,
+    )
+    fleet = CountedFleet(
+        jobs,
+        nodes=setup.nodes,
+        gpus_per_node=setup.gpus_per_node,
+        costs=setup.costs,
+        tor_size=setup.tor_size,
+    )
+    began = time.process_time()
+    fleet.run(row.make(setup, jobs))
+    return fleet.played(name, time.process_time() - began)
