@@ -16,14 +16,22 @@ from reconciler.planning.forecast import forecast_moved
 from reconciler.snapshots.inputs import Inputs, Recorded, encode
 from reconciler.snapshots.snapshot_digest import snapshot_digest
 from reconciler.specs.serialize import (
+    Budgets,
     Cursor,
     Forecast,
+    budgets_to_json,
     cursor_to_json,
     forecast_to_json,
+    reservation_to_json,
     status_to_json,
 )
 from reconciler.store.commit_message import status_message
-from reconciler.store.status_tree import CURSOR_FILE, FORECAST_FILE, status_path
+from reconciler.store.status_tree import (
+    BUDGETS_FILE,
+    CURSOR_FILE,
+    FORECAST_FILE,
+    status_path,
+)
 
 FORECAST_EVERY_S = 60
 """Each version of the forecast is a published prediction that will be scored: not more often."""
@@ -62,6 +70,11 @@ def decision_commit(decided: Decided) -> DecisionCommit | None:
     files: dict[str, bytes | None] = {
         status_path(status.job): status_to_json(status) for status in decided.update.changed
     }
+    for kept in decided.update.reservations:
+        files[status_path(kept.reservation)] = reservation_to_json(kept)
+    if decided.plan.budgets and decided.update:
+        budgets = Budgets(at=decided.snapshot.now, uses=decided.plan.budgets)
+        files[BUDGETS_FILE] = budgets_to_json(budgets)
     if not decided.snapshot.desired.is_rewritten:
         nodes = decided.snapshot.cluster.nodes
         cursor = Cursor(

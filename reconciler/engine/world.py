@@ -168,6 +168,12 @@ class LiveWorld:
                 "status", job=each.job, phase=f"{each.before or 'new'}->{each.after}",
                 reason=each.reason, attempt=each.attempt, commit=commit[:10],
             )  # fmt: skip
+        for line in update.occurrences:
+            parts.log.event(
+                "reservation", reservation=line.reservation,
+                phase=f"{line.before or 'new'}->{line.after}", reason=line.reason,
+                commit=commit[:10],
+            )  # fmt: skip
         parts.notifier.recorded(before, after, look.reading)
 
     def apply(self, action: Action) -> ApplyResult:
@@ -281,12 +287,23 @@ def _over(
 ) -> StatusTree:
     """Return the tree of our own commit without reading it back."""
     statuses = dict(before.statuses) | {status.job: status for status in update.changed}
+    reservations = dict(before.reservations)
+    for each in update.reservations:
+        reservations[each.reservation] = each
+        statuses.pop(each.reservation, None)
+    for status in update.changed:
+        reservations.pop(status.job, None)
     kept = {
         path: data
         for path, data in {**before.files, **files}.items()
         if data is not None and path.startswith(".headway/")
     }
-    return StatusTree(commit=commit, statuses=dict(sorted(statuses.items())), files=kept)
+    return StatusTree(
+        commit=commit,
+        statuses=dict(sorted(statuses.items())),
+        reservations=dict(sorted(reservations.items())),
+        files=kept,
+    )
 
 
 def _not_before(now: Instant, recorded: Inputs | None) -> Instant:

@@ -16,6 +16,7 @@ def snapshot_digest(snapshot: Snapshot) -> Digest:
     desired = snapshot.desired
     return digest_of(
         {
+            **_calendar(snapshot),
             "now": snapshot.now,
             "previous_look_at": snapshot.previous_look_at,
             "status_commit": snapshot.status_commit,
@@ -39,6 +40,21 @@ def snapshot_digest(snapshot: Snapshot) -> Digest:
             "planner_state": plain(snapshot.planner_state),
         }
     )  # fmt: skip
+
+
+def _calendar(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what is known of reservations and budgets; nothing where there are none."""
+    found: dict[str, Any] = {}
+    if snapshot.reservations:
+        found["reservations"] = sorted(snapshot.reservations)
+    if snapshot.budgets:
+        found["budgets"] = {name: plain(each) for name, each in snapshot.budgets.items()}
+    if wanted := snapshot.desired.reservations:
+        found["wanted_reservations"] = {
+            name: [each.commit, each.spec_digest, plain(each.held.occurrences)]
+            for name, each in wanted.items()
+        }
+    return found
 
 
 def _desired(job: DesiredJob) -> list[Any]:

@@ -7,7 +7,8 @@ library is imported: the read verbs of the command line start here.
 
 Versions of ``api_version``; a file of any other is refused, never guessed at:
 
-* ``headway/v1``: the first.  Fields that hold their default are left out.
+* ``headway/v1``: the first.  Fields that hold their default are left out.  Statuses of kind
+  ``Reservation`` and ``.headway/budgets.json`` came later, as kinds of their own.
 """
 
 import json
@@ -15,7 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.domain.budget import BudgetUse
 from reconciler.domain.plan import Expectation
+from reconciler.domain.reservation import ReservationStatus
 from reconciler.domain.status import JobStatus
 from reconciler.domain.units import CommitId, Instant, JobId
 from reconciler.specs.stored import FormatError, codec
@@ -23,6 +26,9 @@ from reconciler.specs.stored import FormatError, codec
 API_VERSION = "headway/v1"
 STATUS_KIND = "JobStatus"
 FORECAST_KIND = "Forecast"
+RESERVATION_KIND = "Reservation"
+BUDGETS_KIND = "Budgets"
+_RESERVATION_MARK = b'"kind": "Reservation"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,14 @@ class Forecast:
 
     published_at: Instant
     jobs: Mapping[JobId, Expectation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """How every budget stood at one decision: the file ``.headway/budgets.json``."""
+
+    at: Instant
+    uses: tuple[BudgetUse, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +110,41 @@ def status_from_json(text: bytes, job: JobId) -> JobStatus:
     if status.job != job:
         raise FormatError(f"{where}: the file names another job, {status.job!r}")
     return status
+
+
+def is_reservation(text: bytes) -> bool:
+    """Return whether a status file is a reservation's; reads no more than it has to."""
+    return _RESERVATION_MARK in text
+
+
+def reservation_to_json(status: ReservationStatus) -> bytes:
+    """Return the text of a reservation's ``status/<team>/<name>.json``."""
+    body = codec(ReservationStatus).encode(status)
+    for occurrence in body.get("occurrences", ()):
+        occurrence.setdefault("idle_gpu_s", 0)
+    return layout({**body, "api_version": API_VERSION, "kind": RESERVATION_KIND})
+
+
+def reservation_from_json(text: bytes, name: JobId) -> ReservationStatus:
+    """Return the status that :func:`reservation_to_json` wrote.  Raises ``FormatError``."""
+    where = f"status of reservation {name}"
+    body = _open(text, where, RESERVATION_KIND)
+    status: ReservationStatus = codec(ReservationStatus).decode(body, where)
+    if status.reservation != name:
+        raise FormatError(f"{where}: the file names another one, {status.reservation!r}")
+    return status
+
+
+def budgets_to_json(budgets: Budgets) -> bytes:
+    """Return the text of ``.headway/budgets.json``: one budget a line."""
+    body = codec(Budgets).encode(budgets)
+    return layout({**body, "api_version": API_VERSION, "kind": BUDGETS_KIND})
+
+
+def budgets_from_json(text: bytes) -> Budgets:
+    """Return what :func:`budgets_to_json` wrote.  Raises ``FormatError`` on other text."""
+    found: Budgets = codec(Budgets).decode(_open(text, "budgets", BUDGETS_KIND), "budgets")
+    return found
 
 
 def forecast_to_json(forecast: Forecast) -> bytes:

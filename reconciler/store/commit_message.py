@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.domain.plan import Action, Kill, Launch, Plan, Stop
+from reconciler.domain.reservation import ReservationPhase
 from reconciler.domain.status import JobPhase, StatusUpdate, Transition
-from reconciler.domain.units import CommitId, Digest
+from reconciler.domain.units import CommitId, Digest, rfc3339
 
 LINES_SHOWN = 20
 VALUES_SHOWN = 50
@@ -86,9 +87,21 @@ def status_message(
     actions = plan.actions if plan is not None else ()
     trailers = [
         (DESIRED, (desired,)),
-        (JOB, sorted({status.job for status in update.changed})),
+        (
+            JOB,
+            sorted(
+                {status.job for status in update.changed}
+                | {status.reservation for status in update.reservations}
+            ),
+        ),
         (ATTEMPT, _attempts(update.transitions, actions)),
-        (REASON, sorted({str(each.reason) for each in update.transitions})),
+        (
+            REASON,
+            sorted(
+                {str(each.reason) for each in update.transitions}
+                | {str(each.reason) for each in update.occurrences}
+            ),
+        ),
         (INTENT, tuple(_intent(action) for action in actions)),
         (PLAN, (plan.digest,) if plan is not None and plan.digest else ()),
         (INPUTS, (inputs,) if inputs else ()),
@@ -97,7 +110,7 @@ def status_message(
     paragraphs = [
         _subject(update),
         one_line(note),
-        "\n".join(_job_lines(update.transitions)),
+        "\n".join(_lines(update)),
         "\n".join(
             f"{name}: {one_line(value)}"
             for name, values in trailers
@@ -135,16 +148,30 @@ def _subject(update: StatusUpdate) -> str:
     """Phases are counted in the order of a job's life, so equal updates read the same."""
     counts = Counter(status.phase for status in update.changed)
     phases = ", ".join(f"{counts[phase]} {phase}" for phase in JobPhase if counts[phase])
-    if not phases:
-        return "status: forecast"
-    jobs = "1 job" if len(update.changed) == 1 else f"{len(update.changed)} jobs"
-    return f"status: {jobs} ({phases})"
+    parts = [f"{_counted(len(update.changed), 'job')} ({phases})"] if phases else []
+    kept = Counter(status.phase for status in update.reservations)
+    if kept:
+        phases = ", ".join(f"{kept[phase]} {phase}" for phase in ReservationPhase if kept[phase])
+        parts.append(f"{_counted(len(update.reservations), 'reservation')} ({phases})")
+    return f"status: {', '.join(parts)}" if parts else "status: forecast"
 
 
-def _job_lines(transitions: Iterable[Transition]) -> list[str]:
+def _counted(number: int, noun: str) -> str:
+    return f"1 {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _lines(update: StatusUpdate) -> list[str]:
+    """Return one line a job, then one an occurrence of a reservation."""
     lines = [
         one_line(f"{each.job}: {each.before or 'new'} -> {each.after} ({each.reason})")
-        for each in transitions
+        for each in update.transitions
+    ]
+    lines += [
+        one_line(
+            f"{each.reservation} {rfc3339(each.start)}: {each.before or 'new'} -> {each.after}"
+            f" ({each.reason})"
+        )
+        for each in update.occurrences
     ]
     if len(lines) > LINES_SHOWN:
         lines = [*lines[:LINES_SHOWN], f"+{len(lines) - LINES_SHOWN} more"]

@@ -5,9 +5,10 @@ unknown version raises, naming the file: it never reads as "no such job".
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from reconciler.domain.reservation import ReservationStatus
 from reconciler.domain.status import JobStatus
 from reconciler.domain.units import CommitId, JobId
 from reconciler.errors import BackendError
@@ -22,16 +23,18 @@ CURSOR_FILE = ".headway/cursor.json"
 INPUTS_FILE = ".headway/inputs.json"
 FORECAST_FILE = ".headway/forecast.json"
 HISTORY_FILE = ".headway/history.json"
+BUDGETS_FILE = ".headway/budgets.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusTree:
-    """Everything a status commit holds.  ``statuses`` is sorted by job."""
+    """Everything a status commit holds.  ``statuses`` and ``reservations`` are sorted."""
 
     commit: CommitId
     statuses: Mapping[JobId, JobStatus]
     files: Mapping[str, bytes]
     """Every file under ``.headway/``, by path, as it lies there."""
+    reservations: Mapping[JobId, ReservationStatus] = field(default_factory=dict)
 
     @property
     def lease(self) -> serialize.LeaseRecord | None:
@@ -80,15 +83,23 @@ def read_status_tree(repo: Path, commit: CommitId) -> StatusTree:
     entries = list_tree(repo, commit, STATUS_ROOTS)
     refuse_strangers(commit, entries)
     blobs = read_blobs(repo, (entry.oid for entry in entries.values()))
-    statuses = {}
+    statuses: dict[JobId, JobStatus] = {}
+    reservations: dict[JobId, ReservationStatus] = {}
     files = {}
     for path, entry in entries.items():
         job = job_of(path)
         if job is None:
             files[path] = blobs[entry.oid]
+        elif serialize.is_reservation(blobs[entry.oid]):
+            reservations[job] = parse_reservation(commit, path, job, blobs[entry.oid])
         else:
             statuses[job] = parse_status(commit, path, job, blobs[entry.oid])
-    return StatusTree(commit=commit, statuses=dict(sorted(statuses.items())), files=files)
+    return StatusTree(
+        commit=commit,
+        statuses=dict(sorted(statuses.items())),
+        reservations=dict(sorted(reservations.items())),
+        files=files,
+    )
 
 
 def read_next_tree(repo: Path, last: StatusTree, commit: CommitId) -> StatusTree:
@@ -97,7 +108,7 @@ def read_next_tree(repo: Path, last: StatusTree, commit: CommitId) -> StatusTree
     there = {path: entry for path, entry in changed.items() if entry is not None}
     refuse_strangers(commit, there)
     blobs = read_blobs(repo, (entry.oid for entry in there.values()))
-    statuses = dict(last.statuses)
+    statuses, reservations = dict(last.statuses), dict(last.reservations)
     files = dict(last.files)
     for path, entry in changed.items():
         job = job_of(path)
@@ -107,11 +118,21 @@ def read_next_tree(repo: Path, last: StatusTree, commit: CommitId) -> StatusTree
                 files[path] = blobs[entry.oid]
         elif entry is None:
             statuses.pop(job, None)
+            reservations.pop(job, None)
+        elif serialize.is_reservation(blobs[entry.oid]):
+            statuses.pop(job, None)
+            reservations[job] = parse_reservation(commit, path, job, blobs[entry.oid])
         else:
+            reservations.pop(job, None)
             statuses[job] = parse_status(commit, path, job, blobs[entry.oid])
     if statuses.keys() != last.statuses.keys():
         statuses = dict(sorted(statuses.items()))
-    return StatusTree(commit=commit, statuses=statuses, files=dict(sorted(files.items())))
+    return StatusTree(
+        commit=commit,
+        statuses=statuses,
+        reservations=dict(sorted(reservations.items())),
+        files=dict(sorted(files.items())),
+    )
 
 
 def read_one_status(repo: Path, commit: CommitId, job: JobId) -> JobStatus | None:
@@ -120,7 +141,8 @@ def read_one_status(repo: Path, commit: CommitId, job: JobId) -> JobStatus | Non
     entry = list_tree(repo, commit, (path,)).get(path)
     if entry is None:
         return None
-    return parse_status(commit, path, job, read_blobs(repo, (entry.oid,))[entry.oid])
+    text = read_blobs(repo, (entry.oid,))[entry.oid]
+    return None if serialize.is_reservation(text) else parse_status(commit, path, job, text)
 
 
 def refuse_strangers(commit: CommitId, entries: Mapping[str, TreeEntry]) -> None:
@@ -138,6 +160,14 @@ def parse_status(commit: CommitId, path: str, job: JobId, text: bytes) -> JobSta
     """Return one status; a ``FormatError`` names the file and the commit."""
     try:
         return serialize.status_from_json(text, job)
+    except FormatError as error:
+        raise FormatError(f"{path} at {commit}: {error}") from None
+
+
+def parse_reservation(commit: CommitId, path: str, name: JobId, text: bytes) -> ReservationStatus:
+    """Return one reservation's status; a ``FormatError`` names the file and the commit."""
+    try:
+        return serialize.reservation_from_json(text, name)
     except FormatError as error:
         raise FormatError(f"{path} at {commit}: {error}") from None
 
