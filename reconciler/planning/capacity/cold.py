@@ -51,6 +51,6 @@ def place_first(state: State, ask: Ask, pushes: Pushes) -> Slot | None:
         return None
     state.place(slot.rows, slot.counts, slot.start, slot.end)
     if limits is not None:
-        kind = state.type_of(slot.rows[0])
+        kind = state.grid.type_of[slot.rows[0]]
         limits.spend(kind, slot.start, slot.end, sum(slot.counts))
     return slot

@@ -34,6 +34,8 @@ class Grid:
     types: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]
     """For each type the slice [low, high) of its rows."""
+    type_of: tuple[int, ...]
+    """For each row the position of its type in ``types``."""
     names: tuple[NodeName, ...]
     node: Ints
     """Position in ``names`` of each row's node."""
@@ -51,6 +53,10 @@ class Grid:
     """The row of each node that has just one."""
     row_of: Mapping[tuple[NodeName, DeviceId], int]
     """The row of each device of the other nodes."""
+    members: tuple[tuple[DeviceId, ...], ...]
+    """The devices of each row, sorted."""
+    row_at: tuple[int, ...]
+    """The row of each device of the layout, in its order."""
 
     def rows_of(self, allocation: Allocation) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the rows an allocation is on and how many devices of each it has.
@@ -71,6 +77,14 @@ class Grid:
             row = self.row_of.get((share.node, device))
             if row is not None:
                 held[row] = held.get(row, 0) + 1
+
+    def rows_of_positions(self, devices: Iterable[int]) -> dict[int, int]:
+        """Return row to count for devices given by their positions in the layout."""
+        held: dict[int, int] = {}
+        for position in devices:
+            row = self.row_at[position]
+            held[row] = held.get(row, 0) + 1
+        return held
 
     def node_counts(self, rows: Iterable[int], counts: Iterable[int]) -> dict[NodeName, int]:
         """Return how many devices of each node these rows are, sorted by node."""
@@ -119,6 +133,7 @@ def grid_of(where: Layout) -> Grid:
     return Grid(
         types=types,
         spans=tuple((ends[i], ends[i + 1]) for i in range(len(types))),
+        type_of=tuple(types.index(row.type) for row in rows),
         names=tuple(node.name for node in where.nodes),
         node=_column([row.node for row in rows]),
         rack=_column([row.rack for row in rows]),
@@ -128,6 +143,8 @@ def grid_of(where: Layout) -> Grid:
         link=_column([row.link for row in rows]),
         only_row=only_row,
         row_of=row_of,
+        members=tuple(row.members for row in rows),
+        row_at=_row_at(where, rows),
     )
 
 
@@ -160,6 +177,15 @@ def _rows(where: Layout, node: NodeBits, position: int, rack: int) -> list[_Row]
                 )
             )
     return found
+
+
+def _row_at(where: Layout, rows: Sequence[_Row]) -> tuple[int, ...]:
+    found = {
+        (where.nodes[row.node].name, device): number
+        for number, row in enumerate(rows)
+        for device in row.members
+    }
+    return tuple(found[node, device.id] for node, device in where.devices)
 
 
 def _index(

@@ -33,9 +33,6 @@ class State:
         self._at: list[list[int] | None] = [None] * len(grid.size)
         self._free: list[list[int] | None] = [None] * len(grid.size)
         self.free_now: Ints = self._steps.free[self._steps.first[:-1]]
-        self._type = np.repeat(
-            np.arange(len(grid.spans)), [high - low for low, high in grid.spans]
-        ).tolist()
         self._levels: list[list[Gaps]] = [[] for _ in grid.types]
         self._groups: dict[tuple[int, Domain], Groups] = {}
 
@@ -74,10 +71,6 @@ class State:
             self._groups[kind, domain] = found
         return found
 
-    def type_of(self, row: int) -> int:
-        """Return the position of a row's type in ``Grid.types``."""
-        return self._type[row]
-
     def place(self, rows: Iterable[int], counts: Iterable[int], start: int, end: int) -> None:
         """Take so many devices of these rows in [start, end)."""
         for row, count in zip(rows, counts, strict=True):
@@ -108,7 +101,7 @@ class State:
         """Return the same capacity, to be changed on its own."""
         made = State.__new__(State)
         made.grid, made.now, made.shortest = self.grid, self.now, self.shortest
-        made._steps, made._type, made._groups = self._steps, self._type, self._groups
+        made._steps, made._groups = self._steps, self._groups
         made._at = [None if at is None else at[:] for at in self._at]
         made._free = [None if free is None else free[:] for free in self._free]
         made.free_now = self.free_now.copy()
@@ -138,7 +131,7 @@ class State:
         inside = free[first:after]
         low, high = min(inside), max(inside)
         bottom, top = (low + step, high) if step < 0 else (low, high + step)
-        for level in self._levels[self._type[row]]:
+        for level in self._levels[self.grid.type_of[row]]:
             if bottom < level.count <= top:
                 _regap(level, row, at, free, first, after, step, low, high)
         free[first:after] = [each + step for each in inside]
