@@ -6,10 +6,10 @@ Where a policy needs limits and the run has none (E3), it gets those of F4 too.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from reconciler.simulate.asks import Ask, Estimates, Overlay, asks
+from reconciler.simulate.asks import Estimates, Overlay, asks
 from reconciler.simulate.baselines.ordered import Easy, Fifo, FifoSkip
 from reconciler.simulate.baselines.rounds import Las, Srtf
 from reconciler.simulate.costs import Costs
@@ -40,19 +40,19 @@ class Setup:
 class Baseline:
     """How to make a policy, and which estimates it must have."""
 
-    make: Callable[[Setup, Sequence[Ask]], Policy]
+    make: Callable[[Setup], Policy]
     estimates: Estimates | None = None
     """None: those of the run."""
     needs_limits: bool = False
 
 
 BASELINES: Mapping[str, Baseline] = {
-    "fifo": Baseline(lambda setup, jobs: Fifo()),
-    "fifo-skip": Baseline(lambda setup, jobs: FifoSkip()),
-    "easy": Baseline(lambda setup, jobs: Easy(), estimates=Estimates.F4),
-    "easy-e2": Baseline(lambda setup, jobs: Easy(), estimates=Estimates.E2),
-    "las": Baseline(lambda setup, jobs: Las(setup.tick_s)),
-    "srtf": Baseline(lambda setup, jobs: Srtf(setup.tick_s)),
+    "fifo": Baseline(lambda _: Fifo()),
+    "fifo-skip": Baseline(lambda _: FifoSkip()),
+    "easy": Baseline(lambda _: Easy(), estimates=Estimates.F4),
+    "easy-e2": Baseline(lambda _: Easy(), estimates=Estimates.E2),
+    "las": Baseline(lambda setup: Las(setup.tick_s)),
+    "srtf": Baseline(lambda setup: Srtf(setup.tick_s)),
 }
 
 
@@ -78,5 +78,5 @@ def play_baseline(name: str, load: Load, setup: Setup) -> Played:
         tor_size=setup.tor_size,
     )
     began = time.process_time()
-    fleet.run(row.make(setup, jobs))
+    fleet.run(row.make(setup))
     return fleet.played(name, time.process_time() - began)

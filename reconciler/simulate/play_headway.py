@@ -1,0 +1,115 @@
+"""Plays headway itself over a load: the production cycle, at the production cadence.
+
+A cycle follows an event, but never sooner than ``policy.cycle`` after the last one, and while
+somebody waits at least every ``policy.rerank_every``.  Nothing is rewired for the simulation: the
+world answers the cycle's three questions from virtual time.
+"""
+
+import gc
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from reconciler.cycle import run_cycle
+from reconciler.domain.policy import Policy
+from reconciler.domain.units import Instant, Seconds
+from reconciler.planning.memo import Memo
+from reconciler.simulate.asks import Ask
+from reconciler.simulate.costs import Costs
+from reconciler.simulate.nodes import Nodes
+from reconciler.simulate.outcome import Integrals, JobOutcome, Played
+from reconciler.simulate.paper_fleet import paper_cluster, paper_spec, paper_teams
+from reconciler.simulate.trace_world import TraceWorld
+
+COLLECT_EVERY = 20_000
+"""Cycles between two collections of garbage: cycles make no cycles of references worth a pause."""
+
+
+def charged(policy: Policy, costs: Costs) -> Policy:
+    """Return ``policy`` with the run's own cost of a restart, which an operator would measure."""
+    restart = Seconds(max(costs.save(1) + costs.restore(1), 1))
+    return replace(policy, preemption=replace(policy.preemption, restart_s=restart))
+
+
+def play_headway(
+    asks: Sequence[Ask],
+    *,
+    nodes: int,
+    gpus_per_node: int,
+    tor_size: int | None,
+    costs: Costs,
+    policy: Policy,
+    name: str = "headway",
+) -> Played:
+    """Run the production cycle until every job has ended, and return what was measured."""
+    specs = [paper_spec(ask, gpus_per_node) for ask in asks]
+    world = TraceWorld(
+        asks,
+        specs,
+        paper_cluster(nodes, gpus_per_node, tor_size),
+        policy=charged(policy, costs),
+        teams=paper_teams(dict.fromkeys(sorted({spec.team for spec in specs})), None),
+        costs=costs,
+        counts=Nodes(nodes, gpus_per_node, tor_size),
+    )
+    cycles = _run(world)
+    return Played(
+        policy=name,
+        gpus=nodes * gpus_per_node,
+        nodes=nodes,
+        outcomes=tuple(
+            JobOutcome(
+                ask=ask,
+                first_start_s=fate.first_start_s or 0.0,
+                ended_s=fate.ended_s or 0.0,
+                preemptions=fate.preemptions,
+                lost=fate.lost,
+                overhead_gpu_s=fate.held_gpu_s - ask.duration_s * ask.gpus,
+            )
+            for ask, fate in zip(asks, world.fates, strict=True)
+        ),
+        stays=tuple(world.stays),
+        integrals=Integrals(queued_s=world.queued_s, idle_gpu_s=world.idle_gpu_s),
+        decisions=len(cycles),
+        cycle_s=tuple(cycles),
+        cpu_s=sum(cycles),
+        notes=(
+            (f"{world.killed_at_limit} jobs were given up before their work was done",)
+            if world.killed_at_limit
+            else ()
+        ),
+    )
+
+
+def _run(world: TraceWorld) -> list[float]:
+    cycles: list[float] = []
+    memo: Memo | None = None
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        world.advance(world.now)
+        while world.unfinished:
+            began = time.process_time()
+            memo = run_cycle(world, memo).memo
+            cycles.append(time.process_time() - began)
+            if len(cycles) % COLLECT_EVERY == 0:
+                gc.collect()
+            following = _next_cycle(world)
+            if following is None:
+                break
+            world.advance(following)
+    finally:
+        if was_on:
+            gc.enable()
+    return cycles
+
+
+def _next_cycle(world: TraceWorld) -> Instant | None:
+    soonest = world.now + world.policy.cycle_s
+    due = world.next_event_at()
+    rerank = None
+    if world.waiting:
+        every = world.policy.rerank_every_s
+        rerank = (world.now // every + 1) * every
+    known = [instant for instant in (due, rerank) if instant is not None]
+    return Instant(max(min(known), soonest)) if known else None

@@ -1,0 +1,382 @@
+"""A world on virtual time that the production cycle plans traces of a hundred thousand jobs over.
+
+It is the simulated world's fast brother: a job that ends leaves main and the statuses, whatever
+did not change is the same object as in the cycle before, so that a cycle costs what happened in
+it.  Attempts run by the trace's true durations; of those the planner sees only that an attempt
+runs, and when it has ended.
+
+Limits are never enforced: who comes near his gets a longer one, as a user would ask for, so that a
+restart's seconds cannot kill a job the trace let finish.
+"""
+
+# ruff: noqa: ARG002  the methods have the signatures of ``ports.World``
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import count
+
+from reconciler.domain.attempt import Observation, ObservedState, Outcome
+from reconciler.domain.cluster import Cluster, NodeState
+from reconciler.domain.job import JobSpec, Submission
+from reconciler.domain.plan import Action, Kill, Launch, Plan, PlannerState, Stop
+from reconciler.domain.policy import Policy
+from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
+from reconciler.domain.status import JobStatus, StatusUpdate
+from reconciler.domain.team import Team
+from reconciler.domain.units import AttemptId, Instant, JobId, NodeName, Seconds, TeamName
+from reconciler.ports import ApplyResult
+from reconciler.simulate.asks import LADDER_S, Ask
+from reconciler.simulate.costs import Costs
+from reconciler.simulate.nodes import Nodes, Place
+from reconciler.simulate.outcome import Stay
+from reconciler.simulate.paper_fleet import EPOCH, paper_commit, with_digest
+
+ARRIVES, ENDS, NEARS_LIMIT = 0, 1, 2
+LIMIT_SLACK_S = 300
+SUCCEEDED_STATUS, STOPPED_STATUS, KILLED_STATUS = 0, 83, -9
+
+
+@dataclass(slots=True)
+class Attempted:
+    """One attempt on virtual time."""
+
+    id: AttemptId
+    job: int
+    place: Place
+    began_at: int
+    restoring_s: int
+    slowdown: float
+    left_s: float
+    """Work left when it began."""
+    ends_at: float
+    stop_at: int | None = None
+    gone_at: float | None = None
+    """When it leaves without having finished."""
+    outcome: Outcome | None = Outcome.SUCCEEDED
+    version: int = 0
+
+    def progress_s(self, at: float) -> float:
+        """Return the work done by ``at``."""
+        return min(max(at - self.began_at - self.restoring_s, 0) / self.slowdown, self.left_s)
+
+
+@dataclass(slots=True)
+class Fate:
+    """How one job fares."""
+
+    left_s: float
+    first_start_s: int | None = None
+    ended_s: float | None = None
+    starts: int = 0
+    preemptions: int = 0
+    lost: int = 0
+    held_gpu_s: float = 0.0
+
+
+class TraceWorld:
+    """A load, a cluster and a clock; ``now`` moves only when ``advance`` is called."""
+
+    def __init__(
+        self,
+        asks: Sequence[Ask],
+        specs: Sequence[JobSpec],
+        cluster: Cluster,
+        *,
+        policy: Policy,
+        teams: Mapping[TeamName, Team],
+        costs: Costs,
+        counts: Nodes,
+    ) -> None:
+        self.asks, self.specs = asks, specs
+        self.cluster, self.policy, self.teams = cluster, policy, teams
+        self.costs, self._counts = costs, counts
+        self.now = Instant(EPOCH + asks[0].submit_s)
+        self.fates = [Fate(left_s=ask.duration_s) for ask in asks]
+        self.stays: list[Stay] = []
+        self.queued_s = self.idle_gpu_s = 0.0
+        self.killed_at_limit = 0
+        self.unfinished = len(asks)
+        self.waiting = 0
+        """Jobs that have arrived, have not ended and hold nothing."""
+        self.free_gpus = sum(counts.free)
+        self._state = PlannerState()
+        self._jobs: dict[JobId, DesiredJob] = {}
+        self._submissions: dict[JobId, Submission] = {}
+        self._statuses: dict[JobId, JobStatus] = {}
+        self._observations: dict[AttemptId, Observation] = {}
+        self._attempts: dict[AttemptId, Attempted] = {}
+        self._index = {spec.id: at for at, spec in enumerate(specs)}
+        self._node = {node.name: at for at, node in enumerate(cluster.nodes)}
+        self._names = [node.name for node in cluster.nodes]
+        self._events: list[tuple[float, int, int, int, str]] = []
+        self._order = count()
+        self._commits = 0
+        self._looked_at: Instant | None = None
+        for at, ask in enumerate(asks):
+            self._plan(EPOCH + ask.submit_s, ARRIVES, at, "")
+
+    # The port
+
+    def observe(self) -> Snapshot:
+        """Return everything there is to know at ``now``."""
+        snapshot = Snapshot(
+            now=self.now,
+            desired=Desired(
+                commit=paper_commit(self._commits),
+                jobs=dict(self._jobs),
+                submissions=dict(self._submissions),
+            ),
+            statuses=dict(self._statuses),
+            observations=dict(self._observations),
+            cluster=self.cluster,
+            teams=self.teams,
+            policy=self.policy,
+            planner_state=self._state,
+            previous_look_at=self._looked_at,
+        )
+        self._looked_at = self.now
+        return snapshot
+
+    def record(self, snapshot: Snapshot, plan: Plan, update: StatusUpdate) -> None:
+        """Make the statuses fact; whoever is finished leaves the fleet."""
+        for status in update.changed:
+            self._submissions.pop(status.job, None)
+            live = status.live_attempt
+            before = self._statuses.get(status.job)
+            was_live = before.live_attempt if before is not None else None
+            if was_live is not None and (live is None or live.id != was_live.id):
+                self._observations.pop(was_live.id, None)
+                self._attempts.pop(was_live.id, None)
+            if status.phase.is_finished:
+                self._leave(status)
+            else:
+                self._statuses[status.job] = status
+        self._state = plan.planner_state
+
+    def apply(self, action: Action) -> ApplyResult:
+        """Do what was asked."""
+        if isinstance(action, Launch):
+            self._launch(action)
+        elif isinstance(action, Stop):
+            self._stop(action.attempt)
+        elif isinstance(action, Kill):
+            self._lose(action.attempt, ObservedState.ENDED)
+        return ApplyResult(action=action, ok=True)
+
+    def _leave(self, status: JobStatus) -> None:
+        job = status.job
+        at = self._index[job]
+        self._statuses.pop(job, None)
+        self._jobs.pop(job, None)
+        self._commit()
+        self.unfinished -= 1
+        if self.fates[at].ended_s is None:  # it was given up without having finished its work
+            self.killed_at_limit += 1
+            self.fates[at].ended_s = self.now - EPOCH
+            self.waiting -= 1
+
+    def _launch(self, action: Launch) -> None:
+        if action.attempt in self._attempts:
+            return
+        attempt = self._statuses[action.job].live_attempt
+        assert attempt is not None  # it was recorded before it is acted on
+        at = self._index[action.job]
+        fate = self.fates[at]
+        place = tuple(
+            (self._node[share.node], len(share.devices)) for share in attempt.allocation.shares
+        )
+        restoring = self.costs.restore(len(place)) if fate.starts else 0
+        slowdown = self._counts.slowdown(place)
+        run = Attempted(
+            id=action.attempt,
+            job=at,
+            place=place,
+            began_at=self.now,
+            restoring_s=restoring,
+            slowdown=slowdown,
+            left_s=fate.left_s,
+            ends_at=self.now + restoring + fate.left_s * slowdown,
+        )
+        self._attempts[action.attempt] = run
+        if fate.first_start_s is None:
+            fate.first_start_s = self.now - EPOCH
+        fate.starts += 1
+        self.waiting -= 1
+        self.free_gpus -= self.asks[at].gpus
+        self._observations[action.attempt] = Observation(
+            attempt=action.attempt, state=ObservedState.RUNNING, started_at=self.now
+        )
+        self._plan(run.ends_at, ENDS, 0, action.attempt)
+        self._watch_limit(at, run)
+
+    def _watch_limit(self, at: int, run: Attempted) -> None:
+        spec = self._jobs[self.specs[at].id].spec
+        if spec is None or spec.limit_s is None:
+            return
+        ran_s = self._statuses[spec.id].ran_s
+        near = run.began_at + spec.limit_s - ran_s - LIMIT_SLACK_S
+        if near < run.ends_at:
+            self._plan(max(near, self.now), NEARS_LIMIT, at, run.id)
+
+    def _stop(self, attempt: AttemptId) -> None:
+        run = self._attempts.get(attempt)
+        if run is None or run.stop_at is not None or run.ends_at <= self.now:
+            return
+        run.stop_at = self.now
+        leaves = max(self.now, run.began_at) + self.costs.save(len(run.place))
+        if run.ends_at <= leaves:
+            return
+        run.gone_at, run.outcome = leaves, Outcome.STOPPED
+        run.version += 1
+        self._plan(leaves, ENDS, run.version, attempt)
+
+    def _lose(self, attempt: AttemptId, state: ObservedState) -> None:
+        """End an attempt now, without a checkpoint of its own."""
+        run = self._attempts.get(attempt)
+        seen = self._observations.get(attempt)
+        if run is None or seen is None or seen.state is not ObservedState.RUNNING:
+            return
+        run.gone_at, run.outcome = self.now, None
+        run.version += 1
+        self._free(run, self.now)
+        self.fates[run.job].lost += 1
+        self._observations[attempt] = replace(
+            seen, state=state, ended_at=self.now, exit_status=KILLED_STATUS
+        )
+
+    # Time
+
+    def next_event_at(self) -> Instant | None:
+        """Return when something happens next that a reconciler would notice."""
+        while self._events and self._is_stale(self._events[0]):
+            heappop(self._events)
+        return Instant(_whole(self._events[0][0])) if self._events else None
+
+    def advance(self, to: Instant) -> None:
+        """Let everything up to and including ``to`` happen."""
+        while (due := self.next_event_at()) is not None and due <= to:
+            at, kind, _, number, attempt = heappop(self._events)
+            self._account(Instant(max(_whole(at), self.now)))
+            if kind == ARRIVES:
+                self._arrive(number)
+            elif kind == ENDS:
+                self._end(AttemptId(attempt))
+            else:
+                self._raise_limit(number)
+        self._account(to)
+
+    def _is_stale(self, event: tuple[float, int, int, int, str]) -> bool:
+        _, kind, _, number, attempt = event
+        if kind == ARRIVES:
+            return False
+        run = self._attempts.get(AttemptId(attempt))
+        if run is None:
+            return True
+        seen = self._observations.get(run.id)
+        if seen is None or seen.state is not ObservedState.RUNNING:
+            return True
+        return kind == ENDS and run.version != number
+
+    def _account(self, to: Instant) -> None:
+        span = to - self.now
+        if span > 0 and self.waiting:
+            self.queued_s += span
+            self.idle_gpu_s += span * self.free_gpus
+        self.now = to
+
+    def _plan(self, at: float, kind: int, number: int, attempt: str) -> None:
+        heappush(self._events, (at, kind, next(self._order), number, attempt))
+
+    def _commit(self) -> None:
+        self._commits += 1
+
+    def _arrive(self, at: int) -> None:
+        spec = self.specs[at]
+        self._commit()
+        commit = paper_commit(self._commits)
+        self._jobs[spec.id] = DesiredJob(id=spec.id, commit=commit, spec=spec)
+        self._submissions[spec.id] = Submission(
+            commit=commit, committed_at=Instant(EPOCH + self.asks[at].submit_s)
+        )
+        self.waiting += 1
+
+    def _end(self, attempt: AttemptId) -> None:
+        run, seen = self._attempts[attempt], self._observations[attempt]
+        is_done = run.outcome is Outcome.SUCCEEDED
+        ended = run.ends_at if is_done else run.gone_at or self.now
+        self._free(run, ended)
+        fate = self.fates[run.job]
+        if is_done:
+            fate.ended_s = ended - EPOCH
+            fate.left_s = 0.0
+            self.waiting -= 1
+        else:
+            fate.preemptions += 1
+        self._observations[attempt] = replace(
+            seen,
+            state=ObservedState.ENDED,
+            ended_at=Instant(_whole(ended)),
+            exit_status=SUCCEEDED_STATUS if is_done else STOPPED_STATUS,
+            outcome=run.outcome,
+            checkpoint_at=Instant(_whole(ended)),
+        )
+
+    def _free(self, run: Attempted, ended: float) -> None:
+        """Take back the GPUs of an attempt that leaves, and keep what it has done."""
+        fate = self.fates[run.job]
+        gpus = self.asks[run.job].gpus
+        worked_until = run.stop_at if run.stop_at is not None and run.gone_at else ended
+        fate.left_s -= run.progress_s(worked_until)
+        fate.held_gpu_s += (ended - run.began_at) * gpus
+        self.stays.append(
+            Stay(
+                job=run.job,
+                gpus=gpus,
+                began_s=run.began_at - EPOCH,
+                ended_s=ended - EPOCH,
+                nodes=run.place,
+            )
+        )
+        self.free_gpus += gpus
+        self.waiting += 1
+
+    def _raise_limit(self, at: int) -> None:
+        job = self._jobs.get(self.specs[at].id)
+        if job is None or job.spec is None or job.spec.limit_s is None:
+            return
+        spec = with_digest(replace(job.spec, limit_s=Seconds(next_limit(job.spec.limit_s))))
+        self._commit()
+        self._jobs[spec.id] = replace(job, spec=spec, commit=paper_commit(self._commits))
+        run = next(run for run in self._attempts.values() if run.job == at)
+        self._watch_limit(at, run)
+
+    def set_node(self, number: int, state: NodeState) -> None:
+        """Change a node's state; what runs on a node that goes down is lost."""
+        name = self._names[number]
+        self.cluster = replace(
+            self.cluster,
+            nodes=tuple(
+                replace(node, state=state) if node.name == name else node
+                for node in self.cluster.nodes
+            ),
+        )
+        if state is NodeState.DOWN:
+            for run in list(self._attempts.values()):
+                if any(node == number for node, _ in run.place):
+                    self._lose(run.id, ObservedState.LOST)
+
+
+def next_limit(limit_s: int) -> int:
+    """Return the rung above ``limit_s``; beyond the ladder, twice as much."""
+    return next((rung for rung in LADDER_S if rung > limit_s), 2 * limit_s)
+
+
+def _whole(at: float) -> int:
+    """Return ``at`` in whole seconds, not earlier."""
+    return int(at) if at == int(at) else int(at) + 1
+
+
+def node_names(cluster: Cluster) -> tuple[NodeName, ...]:
+    """Return the names of a cluster's nodes, by number."""
+    return tuple(node.name for node in cluster.nodes)
