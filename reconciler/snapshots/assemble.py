@@ -14,15 +14,18 @@ from reconciler.domain.cluster import Cluster, Node, NodeState
 from reconciler.domain.job import GangSize, JobSpec, PriorityClass, Submission
 from reconciler.domain.policy import Policy
 from reconciler.domain.problem import Severity, SpecProblem
-from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
+from reconciler.domain.reservation import ReservationStatus
+from reconciler.domain.snapshot import Desired, DesiredJob, DesiredReservation, Snapshot
 from reconciler.domain.status import JobPhase, JobStatus
-from reconciler.domain.units import CommitId, Instant, JobId
+from reconciler.domain.units import CommitId, Digest, Instant, JobId
 from reconciler.ports import Tree
 from reconciler.snapshots.inputs import Inputs
 from reconciler.snapshots.sizes import gang_sizes
+from reconciler.specs.budgets import budgets_at
 from reconciler.specs.cache import SpecCache
 from reconciler.specs.meaning import submission_findings
 from reconciler.specs.reading import SpecEntry, SpecReading, read_specs
+from reconciler.specs.reservations import expanded
 from reconciler.specs.submission import submission_problems
 from reconciler.store.status_tree import StatusTree
 
@@ -91,6 +94,7 @@ class Assembler:
         self._cache = cache
         self._memory: _Memory | None = None
         self._last_good: dict[tuple[JobId, CommitId], JobSpec | None] = {}
+        self._last_held: dict[tuple[JobId, CommitId], SpecEntry | None] = {}
         self._brought: dict[tuple[str, str], tuple[CommitId, str]] = {}
 
     def assemble(
@@ -101,11 +105,14 @@ class Assembler:
         Raises ``GitError`` where an older commit that a status names cannot be read.
         """
         known = statuses.statuses if statuses is not None else {}
+        kept = statuses.reservations if statuses is not None else {}
         memory = self._remember(reading, inputs)
+        held = self._held(reading, kept, inputs)
+        known, held, kept = apart(known, held, kept, memory.valid)
         refused = {
             entry.id: self._refused(entry, known.get(entry.id), inputs.desired, _errors(entry))
             for entry in reading.entries.values()
-            if entry.id not in memory.valid and entry.reservation is None
+            if entry.id not in memory.valid and entry.id not in held and not _is_held(entry)
         }
         for job in memory.urgent:
             entry, status = reading.entries[job], known.get(job)
@@ -124,6 +131,7 @@ class Assembler:
                 submissions={} if inputs.is_rewritten else memory.submissions,
                 is_rewritten=inputs.is_rewritten,
                 allowed_prune=inputs.allowed_prune,
+                reservations=held,
             ),
             statuses=known,
             observations=inputs.observations,
@@ -134,7 +142,42 @@ class Assembler:
             planner_state=inputs.planner_state,
             status_commit=statuses.commit if statuses is not None else None,
             previous_look_at=inputs.previous_look_at,
+            reservations=kept,
+            budgets=budgets_at(reading.platform.budgets, inputs.now),
         )
+
+    def _held(
+        self,
+        reading: SpecReading,
+        kept: Mapping[JobId, ReservationStatus],
+        inputs: Inputs,
+    ) -> dict[JobId, DesiredReservation]:
+        """Return the reservations of main with their occurrences around ``now``.
+
+        A document that became invalid counts as its last valid one.
+        """
+        found = {}
+        for name, entry in reading.entries.items():
+            if _is_held(entry):
+                found[name] = _wanted(entry, inputs.desired, inputs.now)
+                continue
+            status = kept.get(name)
+            if status is None or not status.observed_commit or not _errors(entry):
+                continue
+            old = self._reservation_at(entry, status.observed_commit)
+            if old is not None and _is_held(old):
+                wanted = _wanted(old, status.observed_commit, inputs.now)
+                found[name] = replace(wanted, problems=_errors(entry))
+        return found
+
+    def _reservation_at(self, entry: SpecEntry, commit: CommitId) -> SpecEntry | None:
+        key = (entry.id, commit)
+        if key not in self._last_held:
+            if not self._history.is_known(commit):
+                return None
+            read = read_specs(self._history.tree(commit), cache=self._cache, paths=(entry.path,))
+            self._last_held[key] = read.entries.get(entry.id)
+        return self._last_held[key]
 
     def _remember(self, reading: SpecReading, inputs: Inputs) -> _Memory:
         before = self._memory
@@ -224,6 +267,49 @@ class Assembler:
                 self._brought.clear()
             self._brought[key] = self._history.brought_by(commit, entry.path)
         return self._brought[key]
+
+
+def apart(
+    statuses: Mapping[JobId, JobStatus],
+    held: dict[JobId, DesiredReservation],
+    kept: Mapping[JobId, ReservationStatus],
+    jobs: Mapping[JobId, DesiredJob],
+) -> tuple[
+    Mapping[JobId, JobStatus],
+    dict[JobId, DesiredReservation],
+    Mapping[JobId, ReservationStatus],
+]:
+    """Keep jobs and reservations apart where a path changed from one to the other.
+
+    A job that is not over keeps its path until it is; then, and for a reservation that became
+    a job, the old status says nothing any more.
+    """
+    both = held.keys() & statuses.keys()
+    if both:
+        stays = {name for name in both if not _is_over(statuses[name])}
+        held = {name: each for name, each in held.items() if name not in stays}
+        statuses = {job: each for job, each in statuses.items() if job not in both - stays}
+    if kept.keys() & jobs.keys():
+        kept = {name: each for name, each in kept.items() if name not in jobs}
+    return statuses, held, kept
+
+
+def _is_over(status: JobStatus) -> bool:
+    return status.phase.is_finished or status.phase is JobPhase.INVALID
+
+
+def _is_held(entry: SpecEntry) -> bool:
+    return entry.reservation is not None and not _errors(entry)
+
+
+def _wanted(entry: SpecEntry, commit: CommitId, now: Instant) -> DesiredReservation:
+    assert entry.reservation is not None  # asked only for entries with one
+    return DesiredReservation(
+        id=entry.id,
+        commit=commit,
+        held=expanded(entry.reservation, now),
+        spec_digest=entry.digest or Digest(""),
+    )
 
 
 def joined_cluster(declared: Cluster, inputs: Inputs) -> Cluster:

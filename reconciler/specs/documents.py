@@ -206,4 +206,8 @@ class ReservationDocument(Section):
     for_: Annotated[list[JobRef] | None, Field(alias="for")] = None
     """Jobs that may use it.  Default: the whole team."""
     exclusive: bool | None = None
+    """False: preemptible work of others may use what is idle, and leaves when it is wanted."""
     release_if_idle: Duration | None = None
+    """Hand the GPUs back when nothing ran on them for this long."""
+    budget_group: Name | None = None
+    """The budget of conf/budgets/ that pays for what idles.  Its hours are promised when booked."""

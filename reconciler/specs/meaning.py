@@ -7,13 +7,13 @@ here depends on what runs now: "not now" is the planner's word, "never" is said 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.domain.job import JobSpec, PriorityClass
+from reconciler.domain.job import GpuRequest, JobSpec, PriorityClass
 from reconciler.domain.team import Team
-from reconciler.domain.units import Instant
+from reconciler.domain.units import Instant, TeamName
 from reconciler.specs.capacity import Capacity
 from reconciler.specs.codes import Code
 from reconciler.specs.convert import PARALLEL_KEYS, can_checkpoint, legal_sizes, model_parallel
-from reconciler.specs.findings import Finding
+from reconciler.specs.findings import Finding, KeyPath
 from reconciler.specs.names import nearest
 from reconciler.specs.platform import ANY, Platform
 
@@ -29,10 +29,10 @@ def meaning_findings(
     team = platform.teams.get(spec.team)
     findings: list[Finding] = []
     if team is None:
-        findings.append(_no_team(spec, platform))
+        findings.append(no_team(spec.team, platform))
     else:
         findings += _team_findings(spec, team)
-    findings += _size_findings(spec, platform, capacity)
+    findings += size_findings(spec.gpus, platform, capacity, ("resources", "gpus"))
     findings += _train_findings(spec, document)
     findings += _time_findings(spec, platform)
     findings += _name_findings(spec, platform)
@@ -54,13 +54,14 @@ def _absurd(spec: JobSpec, platform: Platform) -> Finding | None:
     )
 
 
-def _no_team(spec: JobSpec, platform: Platform) -> Finding:
-    file = f"conf/teams/{spec.team}.yaml"
-    if spec.team in platform.unusable_teams:
+def no_team(team: TeamName, platform: Platform) -> Finding:
+    """Return that conf declares no such team."""
+    file = f"conf/teams/{team}.yaml"
+    if team in platform.unusable_teams:
         return Finding((), Code.NO_TEAM, f"{file} has problems of its own", "repair it first")
-    close = nearest(spec.team, platform.teams)
+    close = nearest(team, platform.teams)
     hint = f"did you mean `{close}`?" if close else f"add {file}"
-    return Finding((), Code.NO_TEAM, f"there is no team `{spec.team}` in conf/teams/", hint)
+    return Finding((), Code.NO_TEAM, f"there is no team `{team}` in conf/teams/", hint)
 
 
 def submission_findings(spec: JobSpec, now: Instant) -> list[Finding]:
@@ -82,19 +83,7 @@ def submission_findings(spec: JobSpec, now: Instant) -> list[Finding]:
 
 
 def _team_findings(spec: JobSpec, team: Team) -> Iterator[Finding]:
-    gpus = spec.gpus.count
-    if (over := _over_quota(spec, team)) is not None:
-        yield Finding(("resources", "gpus"), Code.OVER_QUOTA, over, "ask for fewer GPUs")
-    if team.max_request_gpus:
-        role, most = max(team.max_request_gpus.items(), key=lambda item: (item[1], item[0]))
-        if gpus > most:
-            yield Finding(
-                ("resources", "gpus"),
-                Code.OVER_ROLE_LIMIT,
-                f"{gpus} GPUs are more than any role of team {team.name} may ask for at once "
-                f"({most}{'' if role == ANY else f', role {role}'})",
-                f"conf/teams/{team.name}.yaml, max_request",
-            )
+    yield from gang_findings(spec.gpus, team, ("resources", "gpus"))
     if spec.priority is PriorityClass.P0:
         if not team.may_use_p0:
             yield Finding(
@@ -114,20 +103,38 @@ def _team_findings(spec: JobSpec, team: Team) -> Iterator[Finding]:
         )
 
 
-def _over_quota(spec: JobSpec, team: Team) -> str | None:
+def gang_findings(request: GpuRequest, team: Team, path: KeyPath) -> Iterator[Finding]:
+    """Yield why the team may never hold this gang; ``path`` is where its size is written."""
+    if (over := _over_quota(request, team)) is not None:
+        yield Finding(path, Code.OVER_QUOTA, over, "ask for fewer GPUs")
+    if team.max_request_gpus:
+        role, most = max(team.max_request_gpus.items(), key=lambda item: (item[1], item[0]))
+        if request.count > most:
+            yield Finding(
+                path,
+                Code.OVER_ROLE_LIMIT,
+                f"{request.count} GPUs are more than any role of team {team.name} may ask for at "
+                f"once ({most}{'' if role == ANY else f', role {role}'})",
+                f"conf/teams/{team.name}.yaml, max_request",
+            )
+
+
+def _over_quota(request: GpuRequest, team: Team) -> str | None:
     """Return why no state of the fleet lets the team's quota hold this gang."""
-    gpus, quota = spec.gpus.count, team.quota_gpus
+    gpus, quota = request.count, team.quota_gpus
     if ANY in quota and gpus > quota[ANY]:
         return f"{gpus} GPUs are more than team {team.name} may hold at once ({quota[ANY]})"
-    limits = [quota.get(name, 0 if ANY not in quota else gpus) for name in spec.gpus.types]
+    limits = [quota.get(name, 0 if ANY not in quota else gpus) for name in request.types]
     if quota and limits and all(gpus > limit for limit in limits):
-        names = ", ".join(f"{quota.get(name, 0)} {name}" for name in spec.gpus.types)
+        names = ", ".join(f"{quota.get(name, 0)} {name}" for name in request.types)
         return f"{gpus} GPUs are more than team {team.name} may hold at once ({names})"
     return None
 
 
-def _size_findings(spec: JobSpec, platform: Platform, capacity: Capacity) -> Iterator[Finding]:
-    request = spec.gpus
+def size_findings(
+    request: GpuRequest, platform: Platform, capacity: Capacity, path: KeyPath
+) -> Iterator[Finding]:
+    """Yield why the cluster never holds this gang; ``path`` is where its size is written."""
     cluster = capacity.cluster
     is_guess = cluster is platform.cluster and platform.discovers_devices
     if is_guess and request.types:
@@ -140,7 +147,7 @@ def _size_findings(spec: JobSpec, platform: Platform, capacity: Capacity) -> Ite
         wanted += f" with {request.min_memory_gib:g} GiB"
     has = ", ".join(f"{count} {name}" for name, count in capacity.totals())
     yield Finding(
-        ("resources", "gpus"),
+        path,
         Code.NEVER_FITS,
         f"{request.count} GPUs of {wanted} within one {request.within.value} never fit "
         f"cluster {cluster.id}: the largest has {largest}",
@@ -230,22 +237,7 @@ def _time_findings(spec: JobSpec, platform: Platform) -> Iterator[Finding]:
 
 
 def _name_findings(spec: JobSpec, platform: Platform) -> Iterator[Finding]:
-    if spec.budget_group is not None:
-        budget = platform.budgets.get(spec.budget_group)
-        if budget is None:
-            yield Finding(
-                ("budget_group",),
-                Code.BAD_BUDGET,
-                f"there is no budget `{spec.budget_group}` in conf/budgets/",
-                _choices(spec.budget_group, platform.budgets),
-            )
-        elif budget.teams and spec.team not in budget.teams:
-            yield Finding(
-                ("budget_group",),
-                Code.BAD_BUDGET,
-                f"team {spec.team} has no share in budget {budget.name}",
-                "its teams are " + ", ".join(budget.teams),
-            )
+    yield from budget_findings(spec.budget_group, spec.team, platform, _most_gpu_hours(spec))
     for key, names in (("on_start", spec.notify_on_start), ("on_finish", spec.notify_on_finish)):
         for number, name in enumerate(names):
             if name not in platform.sinks:
@@ -255,6 +247,38 @@ def _name_findings(spec: JobSpec, platform: Platform) -> Iterator[Finding]:
                     f"there is no sink `{name}` in conf/sinks/",
                     _choices(name, platform.sinks),
                 )
+
+
+def _most_gpu_hours(spec: JobSpec) -> float:
+    """Return the GPU-hours a job may use by its own bounds, else those it expects; 0: unknown."""
+    bounds = [] if spec.max_gpu_hours is None else [spec.max_gpu_hours]
+    length_s = spec.limit_s or spec.estimate_s
+    if length_s is not None:
+        bounds.append(length_s * spec.gpus.count / 3600)
+    return min(bounds, default=0.0)
+
+
+def budget_findings(
+    name: str | None, team: TeamName, platform: Platform, gpu_hours: float
+) -> Iterator[Finding]:
+    """Yield why a budget can never pay for ``gpu_hours`` of this team."""
+    if name is None:
+        return
+    path, budget = ("budget_group",), platform.budgets.get(name)
+    if budget is None:
+        said = f"there is no budget `{name}` in conf/budgets/"
+        yield Finding(path, Code.BAD_BUDGET, said, _choices(name, platform.budgets))
+    elif budget.teams and team not in budget.teams:
+        said = f"team {team} has no share in budget {budget.name}"
+        yield Finding(path, Code.BAD_BUDGET, said, "its teams are " + ", ".join(budget.teams))
+    elif gpu_hours > budget.limit_gpu_hours:
+        yield Finding(
+            path,
+            Code.BAD_BUDGET,
+            f"{gpu_hours:g} GPU-hours are more than budget {budget.name} has in a whole "
+            f"{budget.period} ({budget.limit_gpu_hours:g})",
+            "ask for fewer GPUs or less time, or split the work",
+        )
 
 
 def _choices(name: str, known: Mapping[str, object]) -> str:

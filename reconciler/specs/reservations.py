@@ -7,6 +7,7 @@ twice takes the first, so there is exactly one a week.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -41,7 +42,7 @@ def convert_reservation(
 ) -> tuple[Reservation | None, list[Finding]]:
     """Return the reservation of a document that has the right shape, and what is wrong with it.
 
-    A sound one is refused too, by name: this version of the planner holds none.
+    Of a recurrence it has the occurrences of the first weeks; :func:`expanded` gives others.
     """
     team, name = job.split("/")
     zone = document.get("timezone", "UTC")
@@ -71,15 +72,28 @@ def convert_reservation(
         for_jobs=tuple(JobId(other) for other in document.get("for", ())),
         exclusive=document.get("exclusive", True),
         release_if_idle_s=None if idle is None else parse_duration(idle),
+        budget_group=document.get("budget_group"),
     )
-    return held, [
-        Finding(
-            ("kind",),
-            Code.RESERVATION_NOT_HELD,
-            "this version holds no reservations: nothing would keep the GPUs",
-            "ask for the GPUs with a job and its priority",
-        )
-    ]
+    return held, []
+
+
+def expanded(held: Reservation, now: Instant) -> Reservation:
+    """Return a reservation with the occurrences from a week before ``now`` to 35 days after.
+
+    Local clock time is kept by the tz database in use, whose version is recorded with each
+    decision.  One that does not recur is returned as it is.
+    """
+    if held.every is None or not held.occurrences:
+        return held
+    start, end = held.occurrences[0]
+    first = max((now - WEEK_S - end) // WEEK_S, 0)
+    found = []
+    for at in _starts(start, held.every, held.until, held.timezone, first_week=first):
+        if at > now + AHEAD_S:
+            break
+        if at + (end - start) > now - WEEK_S:
+            found.append((at, Instant(at + (end - start))))
+    return replace(held, occurrences=tuple(found))
 
 
 def _check_zone(zone: str) -> None:
@@ -219,15 +233,18 @@ def _check_recurrence(start: Instant, every: Every | None, until: Instant | None
 
 
 def _starts(
-    start: Instant, every: Every | None, until: Instant | None, zone: str
+    start: Instant, every: Every | None, until: Instant | None, zone: str, *, first_week: int = 0
 ) -> Iterator[Instant]:
-    yield start
+    """Yield the starts from the ``first_week``-th on, a few weeks past the 35 days."""
+    if first_week == 0:
+        yield start
     if every is None:
         return
     from zoneinfo import ZoneInfo
 
     local = datetime.fromtimestamp(start, UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
-    for week in range(1, AHEAD_S // WEEK_S + 1):
+    weeks = AHEAD_S // WEEK_S + (1 if first_week == 0 else 4)
+    for week in range(max(first_week, 1), first_week + weeks):
         moved = local + timedelta(weeks=week)
         first, second = _readings(moved, zone)
         at = first if first <= second else _after_gap(moved, zone)

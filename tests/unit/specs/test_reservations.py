@@ -1,8 +1,10 @@
-"""Clock times become instants, never in silence; and this version says that it holds none."""
+"""Clock times become instants, never in silence; what could never be held is refused by name."""
 
 import pytest
 
-from reconciler.domain.units import Instant, rfc3339
+from reconciler.domain.problem import Severity
+from reconciler.domain.units import Instant, from_rfc3339, rfc3339
+from reconciler.specs.reservations import expanded
 from tests.unit.specs.fleet_files import codes, entry, said
 
 
@@ -23,15 +25,14 @@ def occurrences(**fields: str) -> list[tuple[str, str]]:
     return [(rfc3339(start), rfc3339(end)) for start, end in held.occurrences]
 
 
-def test_a_reservation_is_read_and_refused_by_name() -> None:
-    refused = entry(a_reservation())
+def test_a_sound_reservation_is_read() -> None:
+    read = entry(a_reservation(gpu_type="cpu", budget_group="q4-innovation"))
 
-    assert codes(refused.problems) == ["HW064"]
-    assert "holds no reservations" in said(refused.problems)
-    assert (refused.problems[0].line, refused.problems[0].column) == (2, 7)
-    assert refused.spec is None
-    assert refused.reservation is not None
-    assert refused.reservation.gpus.count == 4
+    assert codes(read.problems) == []
+    assert read.spec is None
+    assert read.reservation is not None
+    assert (read.reservation.gpus.count, read.reservation.exclusive) == (4, True)
+    assert read.reservation.budget_group == "q4-innovation"
 
 
 def test_a_start_with_an_offset_is_one_instant() -> None:
@@ -154,3 +155,66 @@ def test_a_reservation_survives_the_cache() -> None:
     assert second.reservation.for_jobs == ("support/x",)
     assert second.reservation.release_if_idle_s == 1800
     assert second.reservation.occurrences[0][0] == Instant(1_796_601_600)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "words"),
+    [
+        ({"gpus": "9"}, "HW057", "never fit"),
+        ({"gpus": "20000"}, "HW069", "absurd"),
+        ({"budget_group": "q5"}, "HW062", "there is no budget `q5`"),
+        ({"budget_group": "q4-innovation", "duration": "150h"}, "HW062", "600 GPU-hours are more"),
+        ({"for": "[search/t2-intents]"}, "HW068", "is not of team support"),
+    ],
+)
+def test_what_could_never_be_held_is_refused(fields: dict[str, str], code: str, words: str) -> None:
+    refused = entry(a_reservation(**fields))
+
+    assert code in codes(refused.problems), said(refused.problems)
+    assert words in said(refused.problems)
+
+
+def test_a_reservation_for_a_job_that_does_not_exist_is_a_warning() -> None:
+    read = entry(a_reservation(**{"for": "[support/nobody]"}))
+
+    assert codes(read.problems) == ["HW068"]
+    assert "there is no job support/nobody yet" in said(read.problems)
+    assert read.problems[0].severity is Severity.WARNING
+    assert read.reservation is not None
+
+
+def test_a_recurrence_is_expanded_around_now_and_no_further() -> None:
+    held = entry(
+        a_reservation(start="2026-03-02T09:00", timezone="America/New_York", duration="2h",
+                      every="weekly")
+    ).reservation  # fmt: skip
+    assert held is not None
+
+    found = expanded(held, from_rfc3339("2026-10-29T00:00:00Z"))
+
+    assert [rfc3339(start) for start, _ in found.occurrences] == [
+        "2026-10-26T13:00:00Z",  # a week back: an open one is known by it
+        "2026-11-02T14:00:00Z",  # after the clocks went back
+        "2026-11-09T14:00:00Z",
+        "2026-11-16T14:00:00Z",
+        "2026-11-23T14:00:00Z",
+        "2026-11-30T14:00:00Z",
+    ]
+
+
+def test_a_recurrence_ends_at_until_whenever_it_is_looked_at() -> None:
+    held = entry(
+        a_reservation(every="weekly", until="2026-12-21T08:00:00+08:00", duration="1h")
+    ).reservation
+    assert held is not None
+
+    late = expanded(held, from_rfc3339("2026-12-15T00:00:00Z"))
+
+    assert [rfc3339(start) for start, _ in late.occurrences] == ["2026-12-14T00:00:00Z"]
+
+
+def test_what_does_not_recur_is_not_expanded() -> None:
+    held = entry(a_reservation()).reservation
+    assert held is not None
+
+    assert expanded(held, Instant(0)) is held
