@@ -36,7 +36,8 @@ class Verb:
 
 
 def _row(section: str, name: str, summary: str) -> tuple[str, Verb]:
-    return name, Verb(section, f"reconciler.cli.commands.{name}", name, summary)
+    module = name.replace("-", "_")
+    return name, Verb(section, f"reconciler.cli.commands.{module}", module, summary)
 
 
 VERBS: Mapping[str, Verb] = dict(
@@ -54,6 +55,8 @@ VERBS: Mapping[str, Verb] = dict(
         _row(READ, "why", "Why a job waits, runs or ended"),
         _row(READ, "logs", "Print or follow what a job writes"),
         _row(READ, "audit", "Who asked for what, what was decided, when and why"),
+        _row(READ, "eta-report", "How good the predicted starts and ends were"),
+        _row(READ, "bisect-eta", "Which commit moved a job's predicted start, and by how much"),
         _row(RUN, "reconcile", "Run the loop: plan, record, launch"),
         _row(RUN, "replay", "Derive a recorded decision again from commits alone"),
         _row(ABOUT, "completion", "Print the completion script of a shell"),

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import CommitId, Digest
 from reconciler.errors import GitError
 from reconciler.planning.plan import plan
@@ -67,10 +68,7 @@ class Replayer:
         parents, message = self._about(commit)
         if message.plan is None:
             return Replayed(commit=commit, subject=message.subject, stated_plan=None)
-        inputs = recorded_at(self._repo, commit).inputs()
-        statuses = read_status_tree(self._repo, parents[0])
-        reading = self._reading(inputs)
-        snapshot = Assembler(self._source).assemble(reading, statuses, inputs)
+        snapshot, inputs = self._snapshot(commit, parents)
         planned, _ = plan(snapshot)
         return Replayed(
             commit=commit,
@@ -81,6 +79,20 @@ class Replayer:
             inputs=snapshot_digest(snapshot),
             versions=inputs.versions,
         )
+
+    def snapshot(self, commit: CommitId) -> Snapshot | None:
+        """Return what was known when ``commit`` was decided; None where it records no decision.
+
+        Raises like :meth:`replay`.
+        """
+        parents, message = self._about(commit)
+        return None if message.plan is None else self._snapshot(commit, parents)[0]
+
+    def _snapshot(self, commit: CommitId, parents: list[CommitId]) -> tuple[Snapshot, Inputs]:
+        inputs = recorded_at(self._repo, commit).inputs()
+        statuses = read_status_tree(self._repo, parents[0])
+        reading = self._reading(inputs)
+        return Assembler(self._source).assemble(reading, statuses, inputs), inputs
 
     def replay_all(self, tip: CommitId) -> Iterator[Replayed]:
         """Yield every commit of the first-parent line of ``tip``, oldest first."""

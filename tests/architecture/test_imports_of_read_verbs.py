@@ -33,6 +33,7 @@ VERBS = {
     "why, quickly": ["why", "--quick", "search/embed-v2"],
     "logs": ["logs", "vision/ocr"],
     "audit": ["audit"],
+    "eta-report": ["eta-report"],
     "version": ["version"],
     "completion": ["completion", "bash"],
 }
