@@ -16,6 +16,7 @@ from typing import Any
 from trainer.files import read_json
 from trainer.keys import KEYS, Key, default_of
 from trainer.optimizers.table import request_problems
+from trainer.recipes.keys import BY_TASK
 from trainer.rules import ABSENT, OWNED, RENAMED, refusals
 
 VERSION = "headway.run/v1"
@@ -149,8 +150,11 @@ def complete(train: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section with every absent key at its default, lists where a key takes several."""
     filled = {name: train.get(name, default_of(name)) for name in KEYS}
     for name, key in KEYS.items():
-        if key.type == "strings" and isinstance(filled[name], str):
+        if key.type in ("strings", "numbers") and isinstance(filled[name], str | int | float):
             filled[name] = [filled[name]]
+    for name, of_task in BY_TASK.items():
+        if filled[name] is None:
+            filled[name] = of_task.get(filled["task"])
     if filled["learning_rate"] is None:
         filled["learning_rate"] = LEARNING_RATES[filled["tuner_type"]]
     return filled
@@ -191,10 +195,15 @@ def _unknown(name: str) -> str:
 
 def _value_problem(key: Key, value: Any) -> str | None:
     if not _has_type(key, value):
-        words = {"strings": "text or a list of texts", "string": "text"}
+        words = {
+            "strings": "text or a list of texts",
+            "numbers": "a number or a list of numbers",
+            "string": "text",
+        }
         return f"{json.dumps(value)} is not {words.get(key.type, f'of type {key.type}')}"
-    if key.choices and value not in key.choices:
-        return f"{value!r} is not one of {', '.join(key.choices)}"
+    for each in value if isinstance(value, list) else [value]:
+        if key.choices and each not in key.choices:
+            return f"{each!r} is not one of {', '.join(key.choices)}"
     bounds = (
         ("at least", key.minimum, operator.ge),
         ("above", key.above, operator.gt),
@@ -214,10 +223,17 @@ def _has_type(key: Key, value: Any) -> bool:
         case "integer":
             return isinstance(value, int) and not isinstance(value, bool)
         case "number":
-            # `value == value` keeps NaN out, which Python's JSON reader lets through
-            return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+            return _is_number(value)
+        case "numbers":
+            numbers = value if isinstance(value, list) else [value]
+            return bool(numbers) and all(_is_number(number) for number in numbers)
         case "string":
             return isinstance(value, str) and bool(value)
         case "strings":
             texts = value if isinstance(value, list) else [value]
             return bool(texts) and all(isinstance(text, str) and text for text in texts)
+
+
+def _is_number(value: Any) -> bool:
+    # `value == value` keeps NaN out, which Python's JSON reader lets through
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value

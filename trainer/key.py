@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-KeyType = Literal["string", "integer", "number", "boolean", "strings"]
-"""``strings``: one text or a list of texts."""
+KeyType = Literal["string", "integer", "number", "boolean", "strings", "numbers"]
+"""``strings``: one text or a list of texts; ``numbers`` likewise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

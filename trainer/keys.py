@@ -13,8 +13,8 @@ from typing import Any
 from trainer.key import Key as Key  # declared there, so that parts can declare keys of their own
 from trainer.optimizers.keys import OPTIMIZER_KEYS
 from trainer.quantised.keys import QUANTISED_KEYS
+from trainer.recipes.keys import CONVERSING, TASK_KEYS, TASKS, TEXTS
 
-DPO = {"task": ("dpo",)}
 SFT = {"task": ("sft",)}
 LORA = {"tuner_type": ("lora",)}
 
@@ -23,8 +23,10 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         "task": Key(
             type="string",
             required=True,
-            choices=("sft", "dpo"),
-            text="What to train: sft (answers to imitate) or dpo (preference pairs).",
+            choices=tuple(TASKS),
+            text="What to train, from what: "
+            + "; ".join(f"{task}: {rows}" for task, rows in TASKS.items())
+            + ".",
         ),
         # model
         "model": Key(
@@ -53,7 +55,13 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         "dataset": Key(
             type="strings",
             required=True,
-            text="JSONL or JSON files, absolute or relative to the data root, or sample:NAME.",
+            text="Files (.jsonl, .json, .csv, .parquet) or folders of them, absolute or relative to "
+            "the data root, a Hub id, or sample:NAME.",
+        ),
+        "columns": Key(
+            type="strings",
+            text="Columns with other names than the forms have, each THEIRS=OURS, such as "
+            "question=query.",
         ),
         "val_dataset": Key(type="strings", text="As dataset; evaluated, never trained on."),
         "split_dataset_ratio": Key(
@@ -70,7 +78,9 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             "rows (ms-swift: false).",
         ),
         "system": Key(
-            type="string", text="System message for conversations that do not bring their own."
+            type="string",
+            only=CONVERSING,
+            text="System message for conversations that do not bring their own.",
         ),
         "max_length": Key(
             type="integer",
@@ -81,8 +91,9 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         "truncation_strategy": Key(
             type="string",
             default="delete",
-            choices=("delete", "left", "right"),
-            text="What happens to longer samples: dropped and counted, or cut on that side.",
+            choices=("delete", "left", "right", "split"),
+            text="What happens to longer samples: dropped and counted, cut on that side, or (with "
+            "pretrain) cut into pieces that are all kept.",
         ),
         "loss_scale": Key(
             type="string",
@@ -94,7 +105,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         "packing": Key(
             type="boolean",
             default=False,
-            only=SFT,
+            only=TEXTS,
             text="Best-fit packing of whole samples into rows; samples never see each other.",
         ),
         "packing_length": Key(
@@ -225,29 +236,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             text="Gradients are scaled down to this norm; the norm before that is reported.",
         ),
         **OPTIMIZER_KEYS,
-        # preference
-        "beta": Key(
-            type="number",
-            default=0.1,
-            above=0,
-            only=DPO,
-            text="How strongly the trained model is held to the reference.",
-        ),
-        "loss_type": Key(
-            type="string",
-            default="sigmoid",
-            choices=("sigmoid", "hinge", "ipo"),
-            only=DPO,
-            text="Preference loss.",
-        ),
-        "label_smoothing": Key(
-            type="number",
-            default=0.0,
-            minimum=0,
-            below=0.5,
-            only=DPO,
-            text="Assumed share of pairs with the two answers swapped.",
-        ),
+        **TASK_KEYS,
         # running
         "gradient_checkpointing": Key(
             type="boolean",

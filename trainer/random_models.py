@@ -17,6 +17,8 @@ SAMPLES = Path(__file__).parent / "sample_data"
 RECIPE = 1
 """Raised whenever what ``build`` makes changes, so that no old cache folder is taken for it."""
 VOCABULARY = 2048
+TEXTS = ("support-chats", "support-faq", "support-pairs")
+"""Shipped data the tokenizer learns from; others may be added without changing the models."""
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>")
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
@@ -48,6 +50,12 @@ _TINY = {
     "num_key_value_heads": 2,
     "head_dim": 16,
 }
+_ENCODER = {
+    "hidden_size": 64,
+    "intermediate_size": 192,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
 _SMALL = {
     "hidden_size": 256,
     "intermediate_size": 768,
@@ -62,9 +70,11 @@ SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "llama-tiny": _shape("llama", **_TINY),
         "qwen3-small": _shape("qwen3", **_SMALL),
         "llama-small": _shape("llama", **_SMALL),
+        "bert-tiny": _shape("bert", **_ENCODER),
     }
 )
-"""Name after ``random:`` and its configuration: tiny has 0.36 M parameters, small 5.8 M."""
+"""Name after ``random:`` and its configuration: tiny has 0.36 M parameters (bert: 0.5 M),
+small 5.8 M.  ``bert-tiny`` reads in both directions: for embedding, reranker and reward."""
 
 
 def recipe_digest(name: str) -> str:
@@ -78,13 +88,14 @@ def recipe_digest(name: str) -> str:
 def build(name: str, folder: Path) -> None:
     """Write model and tokenizer to ``folder``."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
     shape = dict(SHAPES[name])
     config = AutoConfig.for_model(shape.pop("model_type"), **shape)
+    whole = AutoModel if config.model_type == "bert" else AutoModelForCausalLM
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        model = whole.from_config(config, dtype=torch.float32)
     model.save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
 
@@ -129,4 +140,4 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _texts() -> list[Path]:
-    return sorted(SAMPLES.glob("*.jsonl"))
+    return [SAMPLES / f"{name}.jsonl" for name in TEXTS]

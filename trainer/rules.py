@@ -18,6 +18,7 @@ from typing import Any
 from trainer.keys import KEYS, default_of
 from trainer.optimizers.table import REFUSALS as OPTIMIZER_REFUSALS
 from trainer.quantised.table import REFUSALS as QUANTISED_REFUSALS
+from trainer.recipes.refusals import REFUSALS as TASK_REFUSALS
 
 FORM = "headway.rules/v1"
 
@@ -120,20 +121,13 @@ RULES: tuple[Rule, ...] = (
         nearest="add val_dataset or split_dataset_ratio",
     ),
     Rule(
-        id="smoothing_with_other_loss",
-        when={"label_smoothing": {"above": 0}, "loss_type": {"not_in": ["sigmoid"]}},
-        refuse="label_smoothing",
-        reason="label smoothing is defined for the sigmoid loss only, it would be ignored",
-        nearest="loss_type: sigmoid, or label_smoothing: 0",
-    ),
-    Rule(
         id="dora_with_modules_to_save",
         when={"use_dora": {"in": [True]}, "lora_bias": {"in": ["all"]}},
         refuse="lora_bias",
         reason="DoRA trains the magnitude of frozen layers; their bias stays frozen",
         nearest="lora_bias: none",
     ),
-    *(Rule(**row) for row in (*OPTIMIZER_REFUSALS, *QUANTISED_REFUSALS)),
+    *(Rule(**row) for row in (*TASK_REFUSALS, *OPTIMIZER_REFUSALS, *QUANTISED_REFUSALS)),
     *_only_rules(),
 )
 

@@ -35,13 +35,13 @@ def train_schema() -> dict[str, Any]:
 
 def _property(name: str, key: Key) -> dict[str, Any]:
     schema: dict[str, Any] = {"description": key.text}
-    if key.type == "strings":
-        text = {"type": "string", "minLength": 1}
-        schema["anyOf"] = [text, {"type": "array", "items": text, "minItems": 1}]
+    if key.type in ("strings", "numbers"):
+        one = _text(key) if key.type == "strings" else {"type": "number"}
+        schema["anyOf"] = [one, {"type": "array", "items": one, "minItems": 1}]
     else:
         schema["type"] = key.type
     if key.type == "string":
-        schema |= {"enum": list(key.choices)} if key.choices else {"minLength": 1}
+        schema |= _text(key)
     if key.default is not None:
         schema["default"] = default_of(name)
     bounds = {
@@ -51,6 +51,10 @@ def _property(name: str, key: Key) -> dict[str, Any]:
         "exclusiveMaximum": key.below,
     }
     return schema | {word: bound for word, bound in bounds.items() if bound is not None}
+
+
+def _text(key: Key) -> dict[str, Any]:
+    return {"type": "string"} | ({"enum": list(key.choices)} if key.choices else {"minLength": 1})
 
 
 def train_rules() -> dict[str, Any]:

@@ -11,11 +11,13 @@ from typing import Any
 
 from trainer.config import RequestError
 from trainer.data import Message, Row
+from trainer.rows import QuestionRow, TextRow
 
 IGNORED = -100
 """Label of a token without a loss, in torch's cross entropy."""
 
-Sample = dict[str, list[int]]
+Sample = dict[str, Any]
+"""Lists of token ids by name; texts instead where a library tokenises as it trains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,76 @@ def encode_pairs(rows: Iterable[Row], *, tokenizer: Any, train: Mapping[str, Any
         return True
 
     return _encode(rows, encode, length, lambda sample: sample, teaches, train=train)
+
+
+def encode_comparisons(rows: Iterable[Row], *, tokenizer: Any, train: Mapping[str, Any]) -> Encoded:
+    """Return ``chosen_ids`` and ``rejected_ids`` of each preference pair, question included."""
+
+    def encode(row: Row) -> Sample:
+        answers = {"chosen_ids": row.messages[-1]["content"], "rejected_ids": row.rejected or ""}
+        return {
+            name: _ids(
+                tokenizer,
+                _written(
+                    tokenizer, [*row.messages[:-1], {"role": "assistant", "content": answer}]
+                ).rstrip(),
+            )
+            for name, answer in answers.items()
+        }
+
+    def length(sample: Sample) -> int:
+        return max(len(ids) for ids in sample.values())
+
+    def cut(sample: Sample) -> Sample:
+        return {name: ids[_kept(train)] for name, ids in sample.items()}
+
+    def teaches(sample: Sample) -> bool:
+        return sample["chosen_ids"] != sample["rejected_ids"]
+
+    return _encode(rows, encode, length, cut, teaches, train=train)
+
+
+def encode_texts(rows: Iterable[TextRow], *, tokenizer: Any, train: Mapping[str, Any]) -> Encoded:
+    """Return ``input_ids`` and ``labels`` of each text, an end token after each.
+
+    A long text becomes several samples with ``truncation_strategy: split``.
+    """
+    samples: list[Sample] = []
+    too_long: list[str] = []
+    empty: list[str] = []
+    for row in rows:
+        ids = list(tokenizer(row.text)["input_ids"])
+        if tokenizer.eos_token_id is not None and ids[-1:] != [tokenizer.eos_token_id]:
+            ids.append(tokenizer.eos_token_id)
+        limit = train["max_length"]
+        pieces = [ids[start : start + limit] for start in range(0, len(ids), limit)]
+        if len(pieces) > 1 and train["truncation_strategy"] == "delete":
+            too_long.append(row.source)
+            continue
+        if len(pieces) > 1 and train["truncation_strategy"] != "split":
+            pieces = [ids[_kept(train)]]
+        pieces = [piece for piece in pieces if len(piece) > 1]  # a token alone predicts nothing
+        if not pieces:
+            empty.append(row.source)
+        samples += [{"input_ids": piece, "labels": list(piece)} for piece in pieces]
+    return Encoded(samples=tuple(samples), too_long=tuple(too_long), nothing_to_learn=tuple(empty))
+
+
+def encode_questions(
+    rows: Iterable[QuestionRow], *, tokenizer: Any, train: Mapping[str, Any]
+) -> Encoded:
+    """Return ``prompt`` (messages) and ``reference`` of each question."""
+    samples: list[dict[str, Any]] = []
+    too_long: list[str] = []
+    for row in rows:
+        messages = [dict(message) for message in row.messages]
+        if train["system"] is not None and messages[0]["role"] != "system":
+            messages.insert(0, {"role": "system", "content": train["system"]})
+        if len(_ids(tokenizer, _written(tokenizer, messages, asks=True))) > train["max_length"]:
+            too_long.append(row.source)
+        else:
+            samples.append({"prompt": messages, "reference": row.reference})
+    return Encoded(samples=tuple(samples), too_long=tuple(too_long), nothing_to_learn=())
 
 
 def _encode(

@@ -6,13 +6,12 @@ full training a frozen copy made before any checkpoint is loaded.
 """
 
 from copy import deepcopy
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trl import DPOConfig, DPOTrainer
 
 from trainer.loop import Seams
-from trainer.recipes.recipe import Materials, Recipe, as_is
+from trainer.recipes.recipe import Materials, Recipe, keep_frozen_copy_out_of_files
 from trainer.tokens import encode_pairs
 
 if TYPE_CHECKING:
@@ -26,11 +25,7 @@ class PreferenceTrainer(Seams, DPOTrainer):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if "ref" in getattr(self.model, "peft_config", {}):
-            # the frozen copy is made again at each start; in a checkpoint it would be trained on
-            self.model.save_pretrained = partial(
-                self.model.save_pretrained, selected_adapters=["default"]
-            )
+        keep_frozen_copy_out_of_files(self.model)
 
 
 def build(materials: Materials, *, run: "Run") -> PreferenceTrainer:
@@ -43,6 +38,7 @@ def build(materials: Materials, *, run: "Run") -> PreferenceTrainer:
         beta=train["beta"],
         loss_type=[train["loss_type"]],
         label_smoothing=train["label_smoothing"],
+        disable_dropout=False,  # lora_dropout is asked for by name
     )
     return PreferenceTrainer(
         run=run,
@@ -63,4 +59,4 @@ def _reference(materials: Materials) -> Any:
     return deepcopy(materials.model)
 
 
-RECIPE = Recipe(encode=encode_pairs, arrange=as_is, build=build)
+RECIPE = Recipe(encode=encode_pairs, build=build)

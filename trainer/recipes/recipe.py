@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from trainer.config import Request
@@ -61,6 +62,16 @@ class Recipe:
     """(train) -> samples of the global batch that one row of the dataset makes."""
     check: Callable[[Request], None] = nothing_to_check
     """Raises RequestError for what rules can not tell, before anything is loaded."""
+
+
+def keep_frozen_copy_out_of_files(model: Any) -> None:
+    """Make ``save_pretrained`` write only the adapter that is trained.
+
+    The library keeps a frozen copy of an adapter that training starts from, as the reference.  It
+    is made again at each start; in a checkpoint it would be trained on.
+    """
+    if "ref" in getattr(model, "peft_config", {}):
+        model.save_pretrained = partial(model.save_pretrained, selected_adapters=["default"])
 
 
 def to_dataset(samples: Iterable[Mapping[str, Any]]) -> Any:

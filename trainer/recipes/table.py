@@ -8,8 +8,13 @@ from trainer.recipes.recipe import Recipe
 
 RECIPES: Mapping[str, str] = MappingProxyType(
     {
+        "pretrain": "trainer.recipes.pretrain",
         "sft": "trainer.recipes.sft",
         "dpo": "trainer.recipes.dpo",
+        "grpo": "trainer.recipes.grpo",
+        "embedding": "trainer.recipes.embedding",
+        "reranker": "trainer.recipes.reranker",
+        "reward": "trainer.recipes.reward",
     }
 )
 """Task and the module that holds its ``RECIPE``; the same names as ``train.task`` accepts."""

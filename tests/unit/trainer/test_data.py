@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from trainer.config import RequestError
-from trainer.data import Row, load_rows, locate, split
+from trainer.data import Row, Tally, held_out, source
+from trainer.reading import files_of
 
 ASK = {"role": "user", "content": "Hello?"}
 ANSWER = {"role": "assistant", "content": "Hi."}
@@ -19,9 +20,18 @@ def written(folder: Path, rows: list[Any], name: str = "data.jsonl") -> str:
     return name
 
 
-def load(folder: Path, rows: list[Any], **options: Any) -> list[Row]:
+def loaded(
+    names: list[str], root: Path, *, strict: bool = True, **options: Any
+) -> tuple[list[Any], Tally]:
     options = {"task": "sft"} | options
-    return list(load_rows([written(folder, rows)], root=folder, **options).rows)
+    tally = Tally()
+    rows = list(source(names, root=root, strict=strict, **options).rows(tally))
+    tally.check(names, task=options["task"], strict=strict)
+    return rows, tally
+
+
+def load(folder: Path, rows: list[Any], **options: Any) -> list[Row]:
+    return loaded([written(folder, rows)], folder, **options)[0]
 
 
 @pytest.mark.parametrize(
@@ -114,10 +124,11 @@ def test_blank_lines_do_not_shift_the_numbers_of_lines(tmp_path: Path) -> None:
 def test_without_strict_bad_rows_are_dropped_and_counted(tmp_path: Path) -> None:
     name = written(tmp_path, [{"messages": [ASK, ANSWER]}, "x", "y"])
 
-    found = load_rows([name], root=tmp_path, task="sft", strict=False)
+    rows, tally = loaded([name], tmp_path, strict=False)
 
-    assert len(found.rows) == 1
-    assert [line.split(":")[1] for line in found.refused] == ["2", "3"]
+    assert len(rows) == 1
+    assert tally.refused == 2
+    assert [line.split(":")[1] for line in tally.first_refused] == ["2", "3"]
 
 
 def test_many_bad_rows_are_counted_not_listed(tmp_path: Path) -> None:
@@ -144,25 +155,31 @@ def test_dpo_needs_two_different_answers(tmp_path: Path) -> None:
 def test_a_json_list_is_read_like_lines(tmp_path: Path) -> None:
     (tmp_path / "data.json").write_text(json.dumps([{"messages": [ASK, ANSWER]}] * 2))
 
-    found = load_rows(["data.json"], root=tmp_path, task="sft")
+    rows, _ = loaded(["data.json"], tmp_path)
 
-    assert [row.source for row in found.rows] == ["data.json:row 1", "data.json:row 2"]
+    assert [row.source for row in rows] == ["data.json:row 1", "data.json:row 2"]
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("missing.jsonl", "there is no file"),
-        ("sample:nope", "is not one of sample:support-chats"),
+        ("sample:nope", "is not one of sample:shop-catalogue"),
         ("sample:../data/x", "is not one of"),
-        ("data.csv", r"only \.jsonl and \.json files are read"),
+        ("data.txt", r"only \.jsonl, \.json, \.csv, \.parquet files are read"),
+        ("empty", r"empty holds no \.jsonl"),
+        ("nobody/nothing", "is no file or folder here, and the Hub did not give it"),
     ],
 )
-def test_a_dataset_that_leads_nowhere_is_named(tmp_path: Path, name: str, said: str) -> None:
-    (tmp_path / "data.csv").write_text("a,b\n")
+def test_a_dataset_that_leads_nowhere_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    (tmp_path / "data.txt").write_text("a,b\n")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
     with pytest.raises(RequestError, match=said):
-        locate(name, root=tmp_path)
+        files_of(name, root=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -170,20 +187,19 @@ def test_a_dataset_that_leads_nowhere_is_named(tmp_path: Path, name: str, said: 
     [("support-chats", "sft", 120), ("support-faq", "sft", 40), ("support-pairs", "dpo", 60)],
 )
 def test_the_shipped_samples_are_sound(tmp_path: Path, name: str, task: str, least: int) -> None:
-    found = load_rows([f"sample:{name}"], root=tmp_path, task=task)
+    rows, _ = loaded([f"sample:{name}"], tmp_path, task=task)
 
-    assert len(found.rows) >= least
-    asked = [row.messages[-2]["content"] for row in found.rows]
+    assert len(rows) >= least
+    asked = [row.messages[-2]["content"] for row in rows]
     assert len(set(asked)) == len(asked)
 
 
-def test_a_split_is_the_same_every_time_and_loses_no_row() -> None:
-    rows = [Row(source=str(number), messages=(ASK, ANSWER)) for number in range(20)]
+def test_a_split_is_the_same_every_time_and_leaves_rows_on_both_sides() -> None:
+    kept_back = held_out(20, ratio=0.1, seed=3)
 
-    train, held_out = split(rows, ratio=0.1, seed=3)
-
-    assert split(rows, ratio=0.1, seed=3) == (train, held_out)
-    assert len(held_out) == 2
-    assert sorted(row.source for row in train + held_out) == sorted(row.source for row in rows)
-    assert split(rows, ratio=0.0, seed=3) == (rows, [])
-    assert len(split(rows, ratio=0.001, seed=3)[1]) == 1
+    assert held_out(20, ratio=0.1, seed=3) == kept_back
+    assert len(kept_back) == 2
+    assert kept_back < frozenset(range(20))
+    assert held_out(20, ratio=0.0, seed=3) == frozenset()
+    assert len(held_out(20, ratio=0.001, seed=3)) == 1
+    assert len(held_out(2, ratio=0.99, seed=3)) == 1
