@@ -12,6 +12,7 @@ from typing import Any
 
 from reconciler.cli.output import instant
 from reconciler.cli.times import duration
+from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import CommitId, Instant, JobId
 from reconciler.planning.counterfactual import Suggestion, suggestions
 from reconciler.planning.explain import Explanation, explain
@@ -31,15 +32,23 @@ def explain_at(git_dir: Path, tip: CommitId, job: JobId, now: Instant) -> Explan
 
     Raises ``GitError`` where main or the recorded inputs are not in this repository.
     """
+    snapshot = snapshot_at(git_dir, tip, now)
+    planned, _ = plan(snapshot)
+    found = suggestions(snapshot, planned, job)
+    return replace(explain(snapshot, planned, job), suggestions=found)
+
+
+def snapshot_at(git_dir: Path, tip: CommitId, now: Instant) -> Snapshot:
+    """Return what the reconciler would meet at ``now``, as far as commits tell.
+
+    Raises ``GitError`` where main or the recorded inputs are not in this repository.
+    """
     source = SpecSource(git_dir, remote="unused")
     recorded = recorded_at(git_dir, tip).inputs()
     inputs = replace(recorded, now=max(now, recorded.now), cursor=recorded.desired)
     cache = SpecCache(user_folder())
     reading = read_specs(source.tree(inputs.desired), cache=cache)
-    snapshot = Assembler(source, cache).assemble(reading, read_status_tree(git_dir, tip), inputs)
-    planned, _ = plan(snapshot)
-    found = suggestions(snapshot, planned, job)
-    return replace(explain(snapshot, planned, job), suggestions=found)
+    return Assembler(source, cache).assemble(reading, read_status_tree(git_dir, tip), inputs)
 
 
 def explanation_item(explanation: Explanation) -> dict[str, Any]:
