@@ -78,4 +78,4 @@ def test_a_policy_with_a_mistake_is_refused_with_its_place(
 
     assert code == 64
     assert "wrong.yaml:2" in err
-    assert "weights" in err
+    assert "wieghts" in err
