@@ -69,7 +69,7 @@ def measure(read: Read, vocabulary: int, *, device: Any = "cpu") -> Isolation:
 
 
 def _most(difference: torch.Tensor) -> float:
-    largest = float(difference.abs().max())
+    largest = float(difference.detach().abs().max())
     return largest if largest == largest else float("inf")
 
 

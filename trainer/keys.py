@@ -55,8 +55,8 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         "dataset": Key(
             type="strings",
             required=True,
-            text="Files (.jsonl, .json, .csv, .parquet) or folders of them, absolute or relative to "
-            "the data root, a Hub id, or sample:NAME.",
+            text="Files (.jsonl, .json, .csv, .parquet) or folders of them, absolute or relative "
+            "to the data root, a Hub id, or sample:NAME.",
         ),
         "columns": Key(
             type="strings",

@@ -21,6 +21,7 @@ from trainer.optimizers import building
 from trainer.packing import packing_length
 from trainer.quantised.adapters import widen_adapters
 from trainer.record import Record
+from trainer.samples import Prepared
 from trainer.sampling import StreamSampler
 from trainer.stop import StopFlag
 
@@ -58,6 +59,7 @@ class Run:
     saver: Saver
     total_steps: int
     samples: int
+    data: Prepared
     facts: StepFacts = field(default_factory=StepFacts)
     outcome: str | None = None
     """Set where training ends before its last step: stopped, diverged or checkpoint_failed."""

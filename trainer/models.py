@@ -79,7 +79,7 @@ def prepared(name: str, model: str, make: Callable[[Path], None]) -> Path:
         _prepare_outside(model)
         return folder
     root.mkdir(parents=True, exist_ok=True)
-    with _locked(root / f".{name}.lock"):
+    with locked(root / f".{name}.lock"):
         if not folder.is_dir():  # another process may have made it while this one waited
             temporary = root / f".making-{name}"
             shutil.rmtree(temporary, ignore_errors=True)
@@ -107,7 +107,8 @@ def _prepare_outside(model: str) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a path while the block runs; one process of a machine at a time."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

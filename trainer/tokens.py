@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.config import RequestError
-from trainer.data import Message, Row
+from trainer.forms import Message, Row
 from trainer.rows import QuestionRow, TextRow
 
 IGNORED = -100

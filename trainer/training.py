@@ -12,7 +12,6 @@ from typing import Any
 from trainer import models, processes, resume
 from trainer.arguments import shared_arguments
 from trainer.config import Request, RequestError
-from trainer.data import load_rows, split
 from trainer.files import publish, put_aside
 from trainer.record import Record
 from trainer.stop import StopFlag
@@ -49,6 +48,7 @@ def _prepare(request: Request, record: Record, stop: StopFlag) -> tuple[Any, Any
     from trainer.loop import Run
     from trainer.optimizers import building
     from trainer.recipes.table import recipe_for
+    from trainer.samples import prepare
     from trainer.sampling import total_steps
 
     recipe = recipe_for(request.train["task"])
@@ -58,9 +58,10 @@ def _prepare(request: Request, record: Record, stop: StopFlag) -> tuple[Any, Any
     tokenizer = models.load_tokenizer(
         location, revision=request.train["model_revision"], converses=recipe.converses
     )
-    rows, held_out = _rows(recipe, request, record)
-    dataset = _dataset(recipe, rows, tokenizer, request, record)
-    samples = len(dataset) * recipe.repeats(request.train)
+    prepared = prepare(recipe, request, tokenizer)
+    for warning in prepared.warnings:
+        record.warn(warning)
+    samples = len(prepared.dataset) * recipe.repeats(request.train)
     total = total_steps(
         samples=samples,
         global_batch=request.global_batch,
@@ -74,14 +75,15 @@ def _prepare(request: Request, record: Record, stop: StopFlag) -> tuple[Any, Any
         saver=Saver(request, record),
         total_steps=total,
         samples=samples,
+        data=prepared,
     )
     trainer, metrics = _build(
         run,
         recipe,
         location=location,
         tokenizer=tokenizer,
-        dataset=dataset,
-        eval_dataset=_dataset(recipe, held_out, tokenizer, request, record) if held_out else None,
+        dataset=prepared.dataset,
+        eval_dataset=prepared.eval_dataset,
     )
     return run, trainer, metrics
 
@@ -98,49 +100,6 @@ def quieten() -> None:
     disable_progress_bar()
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", category=UserWarning, module="torch|peft|transformers")
-
-
-def _rows(recipe: Any, request: Request, record: Record) -> tuple[list[Any], list[Any]]:
-    """Return the rows to train on and those to evaluate on."""
-    train = request.train
-
-    def load(names: list[str]) -> list[Any]:
-        found = load_rows(
-            names,
-            root=request.data_root,
-            task=train["task"],
-            system=train["system"],
-            strict=train["strict"],
-            parse=recipe.parse,
-        )
-        if found.refused:
-            shown = "; ".join(found.refused[:3])
-            record.warn(f"{len(found.refused)} rows are unusable and were dropped: {shown}")
-        return list(found.rows)
-
-    rows = load(train["dataset"])
-    if train["val_dataset"]:
-        return rows, load(train["val_dataset"])
-    return split(rows, ratio=train["split_dataset_ratio"], seed=request.seed)
-
-
-def _dataset(recipe: Any, rows: list[Any], tokenizer: Any, request: Request, record: Record) -> Any:
-    from trainer.recipes.recipe import to_dataset
-
-    encoded = recipe.encode(rows, tokenizer=tokenizer, train=request.train)
-    for sources, words in (
-        (encoded.too_long, f"are longer than max_length {request.train['max_length']}"),
-        (encoded.nothing_to_learn, "have no token to learn"),
-    ):
-        if sources:
-            shown = ", ".join(sources[:5])
-            record.warn(f"{len(sources)} samples {words} and were dropped: {shown}")
-    if not encoded.samples:
-        raise RequestError(
-            f"train.dataset: no sample is left: {len(encoded.too_long)} are longer than max_length "
-            f"{request.train['max_length']}, {len(encoded.nothing_to_learn)} have no token to learn"
-        )
-    return recipe.arrange(to_dataset(encoded.samples), request.train)
 
 
 def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: Any) -> Any:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from trainer.config import RequestError
-from trainer.data import Row, Tally, held_out, source
+from trainer.data import Tally, held_out, source
+from trainer.forms import Row
 from trainer.reading import files_of
 
 ASK = {"role": "user", "content": "Hello?"}

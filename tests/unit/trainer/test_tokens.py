@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trainer.config import RequestError, complete
-from trainer.data import Row
+from trainer.forms import Row
 from trainer.random_models import CHAT_TEMPLATE, make_tokenizer
 from trainer.tokens import IGNORED, encode_conversations, encode_pairs
 
