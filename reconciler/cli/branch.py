@@ -11,19 +11,30 @@ from typing import TypeVar
 
 from reconciler.cli.repository import Repository, StatusRef
 from reconciler.domain.plan import Expectation
+from reconciler.domain.reservation import ReservationStatus
 from reconciler.domain.status import JobStatus
 from reconciler.domain.units import Instant, JobId
 from reconciler.errors import NotFoundError, UsageError
 from reconciler.specs.serialize import (
+    Budgets,
     Cursor,
     Forecast,
+    budgets_from_json,
     cursor_from_json,
     forecast_from_json,
+    is_reservation,
+    reservation_from_json,
     status_from_json,
 )
 from reconciler.specs.stored import FormatError
 from reconciler.store.git.cat_file import STATUS_ROOTS, GitTree
-from reconciler.store.status_tree import CURSOR_FILE, FORECAST_FILE, job_of, status_path
+from reconciler.store.status_tree import (
+    BUDGETS_FILE,
+    CURSOR_FILE,
+    FORECAST_FILE,
+    job_of,
+    status_path,
+)
 
 Read = TypeVar("Read")
 
@@ -43,25 +54,49 @@ class StatusBranch:
         self.seen_at = seen_at
         """The last instant at which this commit is known to have been the newest."""
         self._say = say
+        self._blobs: dict[str, bytes] = {}
         self._tree = GitTree(repository.git_dir, ref.commit, STATUS_ROOTS)
 
     @cached_property
     def jobs(self) -> tuple[JobId, ...]:
-        """Every job that has a status, sorted."""
+        """Every job or reservation that has a status, sorted."""
         found = (job_of(path) for path in self._tree.entries)
         return tuple(sorted(job for job in found if job is not None))
 
     def statuses(self, jobs: Iterable[JobId] | None = None) -> Mapping[JobId, JobStatus]:
         """Return the statuses of ``jobs`` (all when None), sorted; unknown ones are left out."""
-        wanted = self.jobs if jobs is None else sorted(set(jobs) & set(self.jobs))
-        entries = {job: self._tree.entries[status_path(job)] for job in wanted}
-        blobs = self._tree.read(entry.oid for entry in entries.values())
         found = {}
-        for job, entry in entries.items():
-            status = self._decoded(partial(status_from_json, job=job), blobs[entry.oid])
+        for job, text in self._texts(jobs).items():
+            if is_reservation(text):
+                continue
+            status = self._decoded(partial(status_from_json, job=job), text)
             if status is not None:
                 found[job] = status
         return found
+
+    def reservations(
+        self, names: Iterable[JobId] | None = None
+    ) -> Mapping[JobId, ReservationStatus]:
+        """Return the statuses of reservations (all when None), sorted; jobs are left out."""
+        found = {}
+        for name, text in self._texts(names).items():
+            if is_reservation(text):
+                status = self._decoded(partial(reservation_from_json, name=name), text)
+                if status is not None:
+                    found[name] = status
+        return found
+
+    @cached_property
+    def budgets(self) -> Budgets | None:
+        """How every budget stood at the newest decision; None where there are none."""
+        return self._file(BUDGETS_FILE, budgets_from_json)
+
+    def _texts(self, names: Iterable[JobId] | None) -> Mapping[JobId, bytes]:
+        wanted = self.jobs if names is None else sorted(set(names) & set(self.jobs))
+        oids = {name: self._tree.entries[status_path(name)].oid for name in wanted}
+        missing = [oid for oid in oids.values() if oid not in self._blobs]
+        self._blobs |= self._tree.read(missing)
+        return {name: self._blobs[oid] for name, oid in oids.items()}
 
     @cached_property
     def published(self) -> Forecast | None:

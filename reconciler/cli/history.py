@@ -10,18 +10,26 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from reconciler.domain.attempt import Attempt
+from reconciler.domain.reservation import ReservationStatus
 from reconciler.domain.status import JobStatus
-from reconciler.domain.units import CommitId, Digest, Instant, JobId
+from reconciler.domain.units import CommitId, Digest, Instant, JobId, rfc3339
 from reconciler.errors import GitError
-from reconciler.specs.serialize import status_from_json
+from reconciler.specs.serialize import (
+    is_reservation,
+    reservation_from_json,
+    status_from_json,
+)
 from reconciler.specs.stored import FormatError
 from reconciler.store.commit_message import parse_message
 from reconciler.store.git.cat_file import read_blobs
 from reconciler.store.git.command import git
 from reconciler.store.git.history import author_of, landed, refuse_shallow
 from reconciler.store.status_tree import STATUS_FOLDER, job_of, status_path
+
+AnyStatus: TypeAlias = JobStatus | ReservationStatus
 
 _FIELD = "\x02"
 _MESSAGE = _FIELD.join(("%H", "%cn", "%B"))
@@ -45,12 +53,13 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobChange:
-    """One job's file before and after one commit; None: there was, or is, none."""
+    """One job's, or reservation's, file before and after one commit; None: there was, or is,
+    none."""
 
     job: JobId
     recorded: Recorded
-    before: JobStatus | None
-    after: JobStatus | None
+    before: AnyStatus | None
+    after: AnyStatus | None
 
     @property
     def is_transition(self) -> bool:
@@ -73,7 +82,11 @@ class Wish:
     """Who committed it to main, where that is somebody else; else empty."""
 
 
-def _told(status: JobStatus) -> tuple[object, ...]:
+def _told(status: AnyStatus) -> tuple[object, ...]:
+    if isinstance(status, ReservationStatus):
+        return tuple(
+            (each.start, each.end, each.phase, each.devices) for each in status.occurrences
+        )
     attempt = _last_attempt(status)
     return (
         status.phase, status.reason, status.message, status.generation, status.submission,
@@ -121,8 +134,11 @@ def job_changes(
     return tuple(changes)
 
 
-def _status(blobs: Mapping[str, bytes], oid: str | None, job: JobId) -> JobStatus | None:
-    return None if oid is None else status_from_json(blobs[oid], job)
+def _status(blobs: Mapping[str, bytes], oid: str | None, job: JobId) -> AnyStatus | None:
+    if oid is None:
+        return None
+    text = blobs[oid]
+    return reservation_from_json(text, job) if is_reservation(text) else status_from_json(text, job)
 
 
 def _newest_before(git_dir: Path, tip: CommitId, since: Instant | None) -> CommitId | None:
@@ -248,6 +264,10 @@ class Wishes:
 def change_words(change: JobChange) -> str:
     """Return ``pending -> running``, or ``attempt 2 launching -> running`` within a phase."""
     before, after = change.before, change.after
+    if isinstance(after, ReservationStatus):
+        return _occurrence_words(before, after)
+    if isinstance(before, ReservationStatus):
+        before = None
     if before is not None and after is not None and before.phase == after.phase:
         one, other = _last_attempt(before), _last_attempt(after)
         if one and other and one.number == other.number and one.phase != other.phase:
@@ -255,6 +275,23 @@ def change_words(change: JobChange) -> str:
     old = "new" if before is None else before.phase
     new = "gone" if after is None else after.phase
     return f"{old} -> {new}"
+
+
+def _occurrence_words(before: AnyStatus | None, after: ReservationStatus) -> str:
+    """Return ``2026-12-01T00:00Z planned -> active`` of the first that changed, and how many
+    more did."""
+    old = before.occurrences if isinstance(before, ReservationStatus) else ()
+    was = {each.start: each for each in old}
+    moved = [each for each in after.occurrences if was.get(each.start) != each]
+    moved.sort(key=lambda each: (was[each.start].phase if each.start in was else "") == each.phase)
+    if not moved:
+        return str(after.phase)
+    first = moved[0]
+    came = was[first.start].phase if first.start in was else "new"
+    at = rfc3339(first.start).replace(":00Z", "Z")
+    more = f" (+{len(moved) - 1} more)" if len(moved) > 1 else ""
+    change = f"{came} -> {first.phase}" if came != first.phase else str(first.phase)
+    return f"{at} {change}{more}"
 
 
 def _last_attempt(status: JobStatus) -> Attempt | None:

@@ -122,7 +122,7 @@ def job_of(name: str) -> JobId:
     if attempt := _ATTEMPT.fullmatch(name):
         return JobId(f"{attempt[1]}/{attempt[2]}")
     parts = name.removesuffix(".yaml").split("/")
-    if parts[0] in ("job", "jobs") and len(parts) == 3:
+    if parts[0] in ("job", "jobs", "reservation") and len(parts) == 3:
         parts = parts[1:]
     if len(parts) != 2 or not all(parts):
         raise UsageError(f"{name}: name a job as TEAM/NAME, such as recsys/qwen3-dpo")

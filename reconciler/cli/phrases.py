@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 
 from reconciler.domain.reason import Reason
+from reconciler.domain.reservation import ReservationPhase, ReservationStatus
 from reconciler.domain.status import JobPhase, JobStatus
 
 PHRASES: Mapping[Reason, str] = {
@@ -44,7 +45,7 @@ PHRASES: Mapping[Reason, str] = {
     Reason.KILLED_BY_SIGNAL: "killed by a signal",
     Reason.NO_COMPLETION_RECORD: "ended without a result file",
     Reason.TIME_LIMIT: "ran out of time",
-    Reason.GPU_HOURS_LIMIT: "used its max_gpu_hours",
+    Reason.GPU_HOURS_LIMIT: "used up its own GPU-hours",
     Reason.NON_FINITE_LOSS: "diverged",
     Reason.ATTEMPT_LOST: "lost with its node",
     Reason.SPEC_INVALID: "its document is not valid",
@@ -72,6 +73,23 @@ PHASE_STYLES: Mapping[JobPhase, str] = {
 }
 
 
+RESERVATION_STYLES: Mapping[ReservationPhase, str] = {
+    ReservationPhase.PLANNED: "wait",
+    ReservationPhase.ACTIVE: "good",
+    ReservationPhase.RELEASED: "dim",
+    ReservationPhase.ENDED: "dim",
+    ReservationPhase.REFUSED: "bad",
+    ReservationPhase.CANCELLED: "dim",
+}
+
+
+def style_of(status: JobStatus | ReservationStatus) -> str:
+    """Return the style of a status's phase."""
+    if isinstance(status, ReservationStatus):
+        return RESERVATION_STYLES[status.phase]
+    return PHASE_STYLES[status.phase]
+
+
 def phrase(reason: Reason) -> str:
     """Return the reason in a few words; one this version does not know, without underscores."""
     return PHRASES.get(reason, str(reason).replace("_", " "))
@@ -83,8 +101,8 @@ def phrase_and_code(reason: Reason) -> str:
     return said if said == reason else f"{said} ({reason})"
 
 
-def why_in_short(status: JobStatus) -> str:
-    """Return the reason of the job's phase with the reconciler's own detail after it."""
+def why_in_short(status: JobStatus | ReservationStatus) -> str:
+    """Return the reason of a phase with the reconciler's own detail after it."""
     said = phrase(status.reason)
     return f"{said}: {status.message}" if status.message else said
 

@@ -58,6 +58,13 @@ class WorkingTree:
             found |= self._base.read(sorted(rest))
         return found
 
+    def put(self, path: str, data: bytes) -> None:
+        """Count ``path`` as if it lay there with ``data``; nothing is written."""
+        oid = hashlib.new(self._algorithm, b"blob %d\0" % len(data) + data).hexdigest()
+        self._written[oid] = data
+        entry = TreeEntry(mode="100644", oid=oid, size=len(data))
+        self._entries = dict(sorted({**self._entries, path: entry}.items()))
+
     def _entry(self, path: str) -> TreeEntry | None:
         full = self._root / path
         try:

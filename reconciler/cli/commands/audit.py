@@ -9,10 +9,11 @@ import click
 from reconciler.cli.history import JobChange, Wish, Wishes, change_words, job_changes, wishes_of
 from reconciler.cli.options import View, complete_job, job_of, reads_history, team_option
 from reconciler.cli.output import emit_items, instant, output_option
-from reconciler.cli.phrases import PHASE_STYLES, count, why_in_short
+from reconciler.cli.phrases import count, style_of, why_in_short
 from reconciler.cli.tables import Cell, Column, render
 from reconciler.cli.terminal import clean
 from reconciler.cli.times import clock_s, parse_since, zone_name
+from reconciler.domain.status import JobStatus
 from reconciler.domain.units import Instant
 from reconciler.errors import NotFoundError
 
@@ -85,7 +86,7 @@ def table(
                 clock_s(change.recorded.at, zone, now),
                 change.recorded.commit[:7],
                 clean(change.job),
-                Cell(change_words(change), PHASE_STYLES[after.phase] if after else None),
+                Cell(change_words(change), style_of(after) if after else None),
                 clean(why_in_short(after)) if after else "its status was deleted",
                 clean(asked_by(wish)) if wish else "",
             ]
@@ -102,7 +103,8 @@ def asked_by(wish: Wish) -> str:
 def item(change: JobChange, wishes: Wishes) -> dict[str, Any]:
     """Return one change as JSON."""
     recorded, before, after = change.recorded, change.before, change.after
-    attempt = after.attempts[-1] if after and after.attempts else None
+    attempts = after.attempts if isinstance(after, JobStatus) else ()
+    attempt = attempts[-1] if attempts else None
     wish = wishes.behind(recorded.desired, change.job)
     return {
         "at": instant(recorded.at),

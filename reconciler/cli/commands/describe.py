@@ -8,17 +8,20 @@ import click
 from reconciler.cli.commands.audit import asked_by, item, wish_item
 from reconciler.cli.history import JobChange, Wish, Wishes, change_words, job_changes, wishes_of
 from reconciler.cli.items import gpu_seconds, job_detail, waited_s
-from reconciler.cli.options import View, complete_job, reads_history
+from reconciler.cli.options import View, complete_job, job_of, reads_history
 from reconciler.cli.output import emit, output_option
 from reconciler.cli.phrases import PHASE_STYLES, count, phrase, phrase_and_code, why_in_short
 from reconciler.cli.places import place
+from reconciler.cli.reserved import calendar_table, reservation_facts, reservation_item
 from reconciler.cli.runs import heartbeat, local_folder
 from reconciler.cli.tables import Cell, Column, fields, render
 from reconciler.cli.terminal import clean, wrap
 from reconciler.cli.times import clock, clock_s, duration, time_of_day, zone_name
 from reconciler.domain.attempt import Attempt, AttemptPhase
 from reconciler.domain.plan import Expectation
+from reconciler.domain.reservation import ReservationStatus
 from reconciler.domain.status import JobStatus
+from reconciler.domain.units import JobId
 from reconciler.errors import GitError
 
 NEWEST_CHANGES = 5
@@ -34,19 +37,15 @@ def describe(view: View, job: str, output: str) -> None:
     """Show everything known about JOB (TEAM/NAME or job/TEAM/NAME).
 
     Its phase and why, the forecast, its attempts, what is kept free for it, and the newest
-    changes with the commits that recorded them.
+    changes with the commits that recorded them. A reservation is shown with its occurrences.
     """
+    kept = view.branch.reservations((job_of(job),))
+    if kept:
+        _describe_reservation(view, next(iter(kept.values())), output)
+        return
     status = view.status_of(job)
     expectation = view.branch.forecast.get(status.job)
-    git_dir, tip = view.repository.git_dir, view.branch.ref.commit
-    try:
-        looked_at = job_changes(git_dir, tip, job=status.job, limit=_COMMITS_LOOKED_AT)
-    except GitError as error:
-        view.note(f"warning: its newest changes cannot be told: {error}")
-        looked_at = ()
-    changes = [change for change in looked_at if change.is_transition][:NEWEST_CHANGES]
-    wishes = wishes_of(git_dir, changes)
-    wish = wishes.behind(changes[0].recorded.desired, status.job) if changes else None
+    changes, wishes, wish = _newest(view, status.job)
     if output != "text":
         emit(_document(view, status, expectation, changes, wishes, wish), output)
         return
@@ -54,6 +53,43 @@ def describe(view: View, job: str, output: str) -> None:
         _facts(view, status, expectation, wish),
         _attempts(view, status),
         _holds(status),
+        _changes(view, changes),
+    ]
+    view.say("\n\n".join(part for part in parts if part))
+
+
+def _newest(view: View, name: JobId) -> tuple[list[JobChange], Wishes, Wish | None]:
+    """Return the newest changes of a job or reservation, and who wished them."""
+    git_dir, tip = view.repository.git_dir, view.branch.ref.commit
+    try:
+        looked_at = job_changes(git_dir, tip, job=name, limit=_COMMITS_LOOKED_AT)
+    except GitError as error:
+        view.note(f"warning: its newest changes cannot be told: {error}")
+        looked_at = ()
+    changes = [change for change in looked_at if change.is_transition][:NEWEST_CHANGES]
+    wishes = wishes_of(git_dir, changes)
+    return changes, wishes, wishes.behind(changes[0].recorded.desired, name) if changes else None
+
+
+def _describe_reservation(view: View, status: ReservationStatus, output: str) -> None:
+    changes, wishes, wish = _newest(view, status.reservation)
+    if output != "text":
+        document = {
+            "kind": "Reservation",
+            "state": view.state_item(),
+            **reservation_item(status, view.now),
+            "asked_by": wish_item(wish) if wish else None,
+            "changes": [item(change, wishes) for change in changes],
+        }
+        emit(document, output)
+        return
+    pairs = reservation_facts(status, view.zone, view.now)
+    if wish:
+        pairs.append(("Asked by", asked_by(wish)))
+    heads, rows = calendar_table((status,), view.zone, view.now, shows_all=True)
+    parts = [
+        fields([(name, clean(value)) for name, value in pairs]),
+        render(heads, rows, view.terminal),
         _changes(view, changes),
     ]
     view.say("\n\n".join(part for part in parts if part))

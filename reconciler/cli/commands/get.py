@@ -1,4 +1,4 @@
-"""``headway get``: lists of what the status branch knows: jobs, attempts, teams."""
+"""``headway get``: lists of what the status branch knows: jobs, attempts, teams, reservations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,15 +11,17 @@ from reconciler.cli.items import attempt_item, gpu_seconds, job_item
 from reconciler.cli.options import View, complete_job, job_of, reads_fleet, team_option
 from reconciler.cli.output import emit_items, emit_names, output_option
 from reconciler.cli.phrases import PHASE_STYLES, why_in_short
+from reconciler.cli.reserved import by_name, calendar_table, idle_gpu_s, reservation_item
 from reconciler.cli.tables import Cell, Column, render
 from reconciler.cli.terminal import clean
 from reconciler.cli.times import clock, zone_name
 from reconciler.domain.status import JobPhase, JobStatus
 from reconciler.domain.units import JobId
+from reconciler.errors import NotFoundError
 
 Rows = list[list[str | Cell]]
-KINDS = ("jobs", "attempts", "teams")
-_SINGULAR = {"job": "jobs", "attempt": "attempts", "team": "teams"}
+KINDS = ("jobs", "attempts", "teams", "reservations")
+_SINGULAR = {kind.removesuffix("s"): kind for kind in KINDS}
 
 
 class KindType(click.Choice[str]):
@@ -53,10 +55,14 @@ def get(
     no_headers: bool,
     output: str,
 ) -> None:
-    """List KIND: jobs, attempts (the last five of each job) or teams, all of them or of JOB.
+    """List KIND: jobs, attempts (the last five of each job), teams or reservations.
 
-    Finished jobs are listed too; `headway queue` has the order in which jobs run.
+    All of them, or of JOB. Finished jobs are listed too; `headway queue` has the order in which
+    jobs run. Of reservations, every occurrence that is remembered or booked is a line.
     """
+    if kind == "reservations":
+        _reservations(view, names, team, no_headers, output)
+        return
     statuses = _chosen(view, names, team, phases)
     listed = _LISTS[kind]
     if output == "name":
@@ -70,6 +76,27 @@ def get(
             view.say(render(heads, rows, view.terminal, heads=not no_headers))
         else:
             view.note(f"no {kind}")
+
+
+def _reservations(
+    view: View, names: Sequence[str], team: str | None, no_headers: bool, output: str
+) -> None:
+    wanted = [job_of(name) for name in names] or None
+    found = by_name(view.branch.reservations(wanted).values(), team)
+    for name in wanted or ():
+        if name not in found:
+            raise NotFoundError(f"no reservation {name} on {view.branch.ref.name}")
+    if output == "name":
+        emit_names(f"reservation/{name}" for name in found)
+    elif output in ("json", "yaml"):
+        items = [reservation_item(each, view.now) for each in found.values()]
+        emit_items("ReservationList", items, output, state=view.state_item())
+    else:
+        heads, rows = calendar_table(found.values(), view.zone, view.now, shows_all=True)
+        if rows:
+            view.say(render(heads, rows, view.terminal, heads=not no_headers))
+        else:
+            view.note("no reservations")
 
 
 def _chosen(
@@ -157,6 +184,10 @@ class _Teams:
 
     @staticmethod
     def items(view: View, statuses: Iterable[JobStatus]) -> list[dict[str, Any]]:
+        idle: dict[str, int] = {}
+        for each in view.branch.reservations().values():
+            name = clean(each.reservation.partition("/")[0])
+            idle[name] = idle.get(name, 0) + idle_gpu_s(each, view.now)
         return [
             {
                 "team": team,
@@ -164,6 +195,7 @@ class _Teams:
                 "phases": _phases(theirs),
                 "gpus_in_use": len(devices_in_use(theirs)),
                 "gpu_seconds": sum(gpu_seconds(status, view.now) for status in theirs),
+                "idle_reserved_gpu_seconds": idle.get(team, 0),
             }
             for team, theirs in _by_team(statuses).items()
         ]
@@ -173,7 +205,7 @@ class _Teams:
         heads = [
             Column("TEAM"), Column("JOBS", "right"), Column("RUNNING", "right"),
             Column("PENDING", "right"), Column("GPUS IN USE", "right"),
-            Column("GPU-HOURS", "right"), Column("PHASES"),
+            Column("GPU-HOURS", "right"), Column("IDLE RESERVED", "right"), Column("PHASES"),
         ]  # fmt: skip
         rows: Rows = [
             [
@@ -183,6 +215,7 @@ class _Teams:
                 str(row["phases"].get("pending", 0)),
                 str(row["gpus_in_use"]),
                 f"{row['gpu_seconds'] / 3600:.1f}",
+                f"{row['idle_reserved_gpu_seconds'] / 3600:.1f}",
                 ", ".join(f"{number} {phase}" for phase, number in row["phases"].items()),
             ]
             for row in _Teams.items(view, statuses)

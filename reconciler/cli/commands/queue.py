@@ -16,6 +16,7 @@ from reconciler.cli.options import View, reads_fleet, team_option
 from reconciler.cli.output import list_text, output_option
 from reconciler.cli.phrases import PHASE_STYLES, phrase, why_in_short
 from reconciler.cli.places import place
+from reconciler.cli.reserved import by_name, calendar_table, reservation_item
 from reconciler.cli.tables import Cell, Column, render
 from reconciler.cli.terminal import clean
 from reconciler.cli.times import clock, duration, time_of_day, zone_name
@@ -61,7 +62,8 @@ def queue(
 
     START is when a running job started, or when a pending one is expected to (~), with the
     time it is nine times out of ten not later than (p90). WAIT is all the time since the job
-    was submitted in which it did not run. With -w and -o json, each look is one line.
+    was submitted in which it did not run. Reservations that are open, booked or refused come
+    below. With -w and -o json, each look is one line.
     """
 
     def show(view: View) -> str:
@@ -69,12 +71,19 @@ def queue(
         rows = rows_of(every.values(), view.branch.forecast, shows_all=shows_all, team=team)
         if output == "name":
             return "\n".join(f"job/{row.status.job}" for row in rows)
+        kept = by_name(view.branch.reservations().values(), team)
         if output in ("json", "yaml"):
             form = "json line" if watches and output == "json" else output
-            return list_text("JobList", _items(rows, view), form, state=view.state_item())
+            held = [reservation_item(each, view.now) for each in kept.values()]
+            facts = {"state": view.state_item(), "reservations": held}
+            return list_text("JobList", _items(rows, view), form, **facts)
         heads, lines = table(rows, view.zone, view.now, is_wide=output == "wide")
         shown = render(heads, lines, view.terminal, heads=not no_headers) if lines else ""
         hidden = 0 if shows_all else _finished(every, team)
+        heads, lines = calendar_table(kept.values(), view.zone, view.now, shows_all=shows_all)
+        if lines:
+            calendar = render(heads, lines, view.terminal, heads=not no_headers)
+            shown = f"{shown}\n\n{calendar}" if shown else calendar
         parts = (shown, view.footer(len(rows), every.values(), hidden=hidden))
         return "\n".join(part for part in parts if part)
 
