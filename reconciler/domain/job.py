@@ -117,7 +117,10 @@ class SizeEstimate(NamedTuple):
     evidence: str
     """Class of runs whose measured errors apply: ``exact``, ``sharded`` or ``variable``."""
     step_s: float
-    """Time of one optimizer step; 0 where nobody measured such a device."""
+    """Time of one optimizer step."""
+    is_calibrated: bool = True
+    """Whether a published run on such a device was measured; else only a fleet's own runs say
+    what ``step_s`` is worth."""
     is_cpu: bool = False
     """On CPU slots memory is counted and compared with nothing."""
 

@@ -13,10 +13,10 @@ def spec_edits(old: JobSpec | None, new: JobSpec | None) -> list[tuple[str, str]
     found: list[tuple[str, str]] = []
     for item in fields(JobSpec):
         was, now = getattr(old, item.name), getattr(new, item.name)
-        if item.name == "spec_digest" or was == now:
+        if item.name in ("spec_digest", "estimates") or was == now:
             continue
         if item.name == "gpus":
-            found.append(("gpus", f"{request_words(old)} -> {request_words(new)}"))
+            found.append(("gpus", _request_edit(old, new)))
         elif item.name == "facts":
             found += _fact_edits(old, new)
         else:
@@ -34,6 +34,14 @@ def _fact_edits(old: JobSpec, new: JobSpec) -> list[tuple[str, str]]:
         for name, was, now in pairs
         if was != now
     ]
+
+
+def _request_edit(old: JobSpec, new: JobSpec) -> str:
+    was, now = request_words(old), request_words(new)
+    if was == now and old.gpus.min_memory_gib != new.gpus.min_memory_gib:
+        was = f"needs {old.gpus.min_memory_gib:.1f} GiB a GPU"
+        now = f"{new.gpus.min_memory_gib:.1f}"
+    return f"{was} -> {now}"
 
 
 def _label(name: str) -> str:

@@ -6,18 +6,34 @@ not matter here.
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from reconciler.domain.cluster import Cluster, Device, Node
+from reconciler.domain.cluster import Cluster, Device, DeviceKind, Node
 from reconciler.domain.job import TopologyDomain
 from reconciler.domain.units import TeamName
 from reconciler.specs.platform import Platform
 
 
-class Capacity:
-    """The most devices each kind of domain of one cluster holds."""
+class DeviceType(NamedTuple):
+    """One type of device, with the usable memory of the largest of them, GiB."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    name: str
+    kind: DeviceKind
+    memory_gib: float
+
+
+class Capacity:
+    """The most devices each kind of domain of one cluster holds.
+
+    ``is_guess``: the machine's own devices will stand in for those that conf declares.
+    """
+
+    def __init__(self, cluster: Cluster, *, is_guess: bool = False) -> None:
         self.cluster = cluster
+        self.is_guess = is_guess
+        self.types = _types(cluster)
+        self.hardware = f"{is_guess} " + " ".join(f"{each}" for each in self.types)
+        """Which types there are, in text: what estimates depend on of a cluster."""
         self._known: dict[tuple[TopologyDomain, tuple[str, ...], float], int] = {}
 
     def largest(self, domain: TopologyDomain, types: tuple[str, ...], min_memory_gib: float) -> int:
@@ -47,6 +63,16 @@ class Capacity:
                 return domain
         return TopologyDomain.CLUSTER
 
+    def device_types(self, types: tuple[str, ...], min_memory_gib: float) -> tuple[DeviceType, ...]:
+        """Return the types that will do: in the request's order where it names any."""
+        fits = [each for each in self.types if each.memory_gib >= min_memory_gib]
+        if types:
+            fits = sorted(
+                (each for each in fits if each.name in types),
+                key=lambda each: types.index(each.name),
+            )
+        return tuple(fits)
+
     def totals(self) -> Iterator[tuple[str, int]]:
         """Yield (device type, devices of that type) over the whole cluster, sorted by type."""
         counts = Counter(device.type for node in self.cluster.nodes for device in node.devices)
@@ -57,7 +83,7 @@ class Capacities:
     """The capacity of each team's cluster, made once."""
 
     def __init__(self, platform: Platform) -> None:
-        self._own = Capacity(platform.cluster)
+        self._own = Capacity(platform.cluster, is_guess=platform.discovers_devices)
         made = {id(platform.cluster): self._own}
         self._by_team = {
             team: made.setdefault(id(cluster), Capacity(cluster))
@@ -67,6 +93,15 @@ class Capacities:
     def of(self, team: TeamName) -> Capacity:
         """Return the capacity of the cluster a team's jobs are judged against."""
         return self._by_team.get(team, self._own)
+
+
+def _types(cluster: Cluster) -> tuple[DeviceType, ...]:
+    largest: dict[tuple[str, DeviceKind], float] = {}
+    for node in cluster.nodes:
+        for device in node.devices:
+            key = (device.type, device.kind)
+            largest[key] = max(largest.get(key, 0.0), device.memory_gib)
+    return tuple(DeviceType(name, kind, largest[name, kind]) for name, kind in sorted(largest))
 
 
 def _domain_of(domain: TopologyDomain, node: Node, device: Device) -> tuple[str, ...] | None:

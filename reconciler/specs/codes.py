@@ -72,6 +72,9 @@ class Code(StrEnum):
     CLOCK_CHANGE = "HW066"
     TIMES_DISAGREE = "HW067"
     WILDCARD = "HW069"
+    UNKNOWN_MODEL = "HW070"
+    DOES_NOT_FIT = "HW071"
+    TIGHT_MEMORY = "HW072"
     # Platform
     NO_PLATFORM_FILE = "HW080"
     BAD_PLATFORM = "HW081"
@@ -135,6 +138,9 @@ TITLES: dict[Code, str] = {
     Code.CLOCK_CHANGE: "local time twice or never",
     Code.TIMES_DISAGREE: "times that exclude each other",
     Code.WILDCARD: "wildcard, negative or absurd request",
+    Code.UNKNOWN_MODEL: "no such model",
+    Code.DOES_NOT_FIT: "runs out of memory",
+    Code.TIGHT_MEMORY: "may run out of memory",
     Code.NO_PLATFORM_FILE: "platform file missing",
     Code.BAD_PLATFORM: "platform setting not usable",
 }

@@ -92,15 +92,20 @@ def is_preemptible(document: Mapping[str, Any]) -> bool:
     return can_checkpoint(document) if said is None else bool(said)
 
 
-def gpu_request(resources: Mapping[str, Any], capacity: Capacity) -> GpuRequest:
+def gpu_request(
+    resources: Mapping[str, Any], capacity: Capacity, needed_gib: float = 0.0
+) -> GpuRequest:
     """Return the gang of a ``resources`` section; ``within`` defaults to the smallest domain of
-    the cluster that can hold it."""
+    the cluster that can hold it.
+
+    ``needed_gib`` is the memory below which the run surely fails: devices with less will not do.
+    """
     types = resources.get("gpu_type", ())
     memory = resources.get("min_gpu_memory")
     count = resources["gpus"]
     asked = resources.get("within")
     named = (types,) if isinstance(types, str) else tuple(types)
-    least = 0.0 if memory is None else parse_memory(memory)
+    least = max(0.0 if memory is None else parse_memory(memory), needed_gib)
     return GpuRequest(
         count=count,
         within=TopologyDomain(asked) if asked else capacity.smallest_domain(count, named, least),

@@ -86,6 +86,14 @@ def model_at(name: str, root: Path = Path()) -> Model:
             return model_from_config(config, name)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(f"{path} does not say what shape the model has: {error}") from error
+    return model_named_here(name)
+
+
+def model_named_here(name: str) -> Model:
+    """Return the shape of a catalogue name or a Hub id, without looking at any disk.
+
+    Raises ``UnknownNameError`` with the nearest names.
+    """
     return model_named(name, shipped_models())
 
 

@@ -224,6 +224,7 @@ class _Reader:
             has_errors(problems),
             platform,
             self._capacities,
+            [kept[2] for kept in row[VERDICTS].values() if kept[2] is not None],
         )
         if findings:
             return None
@@ -278,16 +279,18 @@ class _Reader:
             self._cache.add_document(path, row[DIGEST], judged.document)
 
     def _entry(self, job: JobId, path: str, row: Row, verdict: Sequence[Any]) -> SpecEntry:
-        """Return the entry of a row: [spec, reservation, problems] is one platform's verdict."""
-        spec, held, problems = verdict
+        """Return the entry of a row: one platform's verdict is [spec, reservation, estimates,
+        problems]."""
+        spec, held, estimates, problems = verdict
         digest = row[DIGEST]
         said = tuple(map(problem_of, problems)) if problems else ()
+        sizes = () if estimates is None else estimates[1]
         is_refused = bool(said) and has_errors(said)
         return SpecEntry(
             job,
             path,
             row[0],
-            None if spec is None or is_refused else self._rows.spec(job, digest, spec),
+            None if spec is None or is_refused else self._rows.spec(job, digest, spec, sizes),
             None if digest is None else LazyDocument(self._document, path, digest),
             digest,
             said,

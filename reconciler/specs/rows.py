@@ -4,7 +4,7 @@ Positions in a list are the format; a change of any of them changes the sources 
 cache's version, so an old file is never read as a new one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reconciler.domain.job import (
@@ -13,6 +13,7 @@ from reconciler.domain.job import (
     Interconnect,
     JobSpec,
     PriorityClass,
+    SizeEstimate,
     TopologyDomain,
     WorkloadFacts,
 )
@@ -34,8 +35,14 @@ class SpecRows:
     def __init__(self) -> None:
         self._requests: dict[tuple[Any, ...], GpuRequest] = {}
 
-    def spec(self, job: JobId, digest: str, row: Sequence[Any]) -> JobSpec:
-        """Return the spec of a row that :func:`spec_row` made."""
+    def spec(
+        self,
+        job: JobId,
+        digest: str,
+        row: Sequence[Any],
+        estimates: Iterable[Sequence[Any]] = (),
+    ) -> JobSpec:
+        """Return the spec of a row that :func:`spec_row` made, with the estimates kept beside."""
         (
             request, facts, priority, deadline, serves_online, after, budget_group, max_gpu_hours,
             preemptible, grace_s, elastic, estimate_s, limit_s, every_steps, on_start, on_finish,
@@ -65,6 +72,7 @@ class SpecRows:
             suspend=suspend,
             generation=generation,
             runs_command=runs_command,
+            estimates=tuple(map(SizeEstimate._make, estimates)),
         )
 
     def _request(self, row: Sequence[Any]) -> GpuRequest:
@@ -107,7 +115,7 @@ def gpu_request_row(gpus: GpuRequest) -> list[Any]:
 
 
 def spec_row(spec: JobSpec) -> list[Any]:
-    """Return a spec as a row; team, name and digest are kept beside it."""
+    """Return a spec as a row; team, name, digest and estimates are kept beside it."""
     facts, elastic = spec.facts, spec.elastic
     return [
         gpu_request_row(spec.gpus),

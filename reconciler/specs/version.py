@@ -5,7 +5,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
-_OWN = ("specs", "specs/contract", "domain")
+_OWN = ("specs", "specs/contract", "domain", "estimating", "estimating/data")
 _LIBRARIES = ("hydra_core-", "omegaconf-", "pydantic-", "pydantic_core-", "pyyaml-", "tzdata-")
 
 

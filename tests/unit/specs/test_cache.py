@@ -90,7 +90,10 @@ def test_an_option_that_appears_mends_a_job_that_named_it(tmp_path: Path) -> Non
     mended = read_specs(
         MemoryTree(
             dict(conf_files())
-            | {ONE: job.encode(), "conf/model/brand-new.yaml": b"# @package train\nmodel: m\n"}
+            | {
+                ONE: job.encode(),
+                "conf/model/brand-new.yaml": b"# @package train\nmodel: random:qwen3-tiny\n",
+            }
         ),
         cache=cache,
     )

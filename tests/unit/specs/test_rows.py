@@ -11,6 +11,7 @@ from reconciler.domain.job import (
     Interconnect,
     JobSpec,
     PriorityClass,
+    SizeEstimate,
     TopologyDomain,
     WorkloadFacts,
 )
@@ -68,6 +69,19 @@ SPECS = st.builds(
     suspend=st.booleans(),
     generation=st.integers(1, 100),
     runs_command=st.booleans(),
+    estimates=st.lists(
+        st.builds(
+            SizeEstimate,
+            gpus=COUNTS,
+            gpu_type=WORDS,
+            memory_gib=st.floats(0, 99),
+            evidence=WORDS,
+            step_s=st.floats(0, 99),
+            is_calibrated=st.booleans(),
+            is_cpu=st.booleans(),
+        ),
+        max_size=3,
+    ).map(tuple),
 )
 
 
@@ -75,13 +89,13 @@ SPECS = st.builds(
 def test_a_spec_comes_back_from_its_row(specs: list[JobSpec]) -> None:
     rows = SpecRows()
     for spec in specs:
-        row = json.loads(json.dumps(spec_row(spec)))
+        row, estimates = json.loads(json.dumps([spec_row(spec), spec.estimates]))
 
-        assert rows.spec(JobId("a/b"), "sha256:0", row) == spec
+        assert rows.spec(JobId("a/b"), "sha256:0", row, estimates) == spec
 
 
 def test_every_field_of_a_spec_is_in_its_row() -> None:
-    kept = {"team", "name", "spec_digest"}  # beside the row
+    kept = {"team", "name", "spec_digest", "estimates"}  # beside the row
 
     row = spec_row(JobSpec(team=TeamName("a"), name=JobName("b"), gpus=ONE_GPU))
 
