@@ -24,6 +24,7 @@ from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
 from reconciler.domain.status import Hold, JobPhase, JobStatus
 from reconciler.domain.team import Team
 from reconciler.domain.units import AttemptId, CommitId, Instant, JobId, Seconds, TeamName
+from tests.calendars import with_calendar
 from tests.values import (
     CLUSTER_ID,
     GPU_TYPE,
@@ -72,7 +73,7 @@ __all__ = [
 _SPEC_KEYS = {
     *("gpus", "within", "types", "min_memory_gib", "interconnect", "priority", "model"),
     *("max_steps", "after", "grace", "estimate", "limit", "deadline_in", "preemptible"),
-    *("serves_online", "suspend", "generation", "runs_command"),
+    *("serves_online", "suspend", "generation", "runs_command", "budget_group", "max_gpu_hours"),
 }
 _FILE_KEYS = {"file", "resubmitted", "author"}
 _STATUS_KEYS = {
@@ -99,6 +100,8 @@ def a_snapshot(
     rewritten: bool = False,
     allowed_prune: int = 0,
     previous_look_ago: str | None = None,
+    reservations: Mapping[str, Mapping[str, Any]] | None = None,
+    budgets: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Snapshot:
     """Return a snapshot of these jobs.
 
@@ -113,7 +116,7 @@ def a_snapshot(
     for name, job in (others or {}).items():
         world.add_other(name, job)
     made = a_policy(**policy) if isinstance(policy, Mapping) else policy or Policy()
-    return world.snapshot(
+    snapshot = world.snapshot(
         policy=made,
         teams={TeamName(name): a_team(name, **team) for name, team in (teams or {}).items()},
         rewritten=rewritten,
@@ -122,6 +125,7 @@ def a_snapshot(
             None if previous_look_ago is None else Instant(world.at - seconds(previous_look_ago))
         ),
     )
+    return with_calendar(snapshot, reservations or {}, budgets or {})
 
 
 class _World:

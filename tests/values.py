@@ -241,6 +241,7 @@ def an_attempt(
         grace_s=spec.grace_s,
         preemptible=spec.preemptible,
         runs_command=spec.runs_command,
+        budget_group=spec.budget_group,
     )
     return replace(attempt, **changed)
 

@@ -9,7 +9,8 @@ from hashlib import sha256
 
 from reconciler.domain.job import JobSpec, Submission
 from reconciler.domain.problem import SpecProblem
-from reconciler.domain.snapshot import Desired, DesiredJob
+from reconciler.domain.reservation import Reservation
+from reconciler.domain.snapshot import Desired, DesiredJob, DesiredReservation
 from reconciler.domain.units import CommitId, Digest, Instant, JobId
 
 
@@ -20,6 +21,7 @@ class MainBranch:
     tip: CommitId = CommitId("0" * 40)
     jobs: dict[JobId, DesiredJob] = field(default_factory=dict)
     submissions: dict[JobId, Submission] = field(default_factory=dict)
+    reservations: dict[JobId, DesiredReservation] = field(default_factory=dict)
     generations: dict[JobId, int] = field(default_factory=dict)
     """The generation each present path was last seen with."""
     is_rewritten: bool = False
@@ -34,6 +36,14 @@ class MainBranch:
             self.submissions[spec.id] = Submission(commit=self.tip, committed_at=now)
         self.generations[spec.id] = spec.generation
         self.jobs[spec.id] = DesiredJob(id=spec.id, commit=self.tip, spec=spec)
+
+    def reserve(self, held: Reservation) -> None:
+        """Commit a valid reservation."""
+        self._commit()
+        digest = Digest(f"sha256:{sha256(repr(held).encode()).hexdigest()}")
+        self.reservations[held.id] = DesiredReservation(
+            id=held.id, commit=self.tip, held=held, spec_digest=digest
+        )
 
     def break_file(self, job: JobId, problem: SpecProblem, *, now: Instant) -> None:
         """Commit a document nobody can read; the last valid one, if any, stays known."""
@@ -54,6 +64,7 @@ class MainBranch:
         """Commit the removal of a file that is there."""
         self._commit()
         self.jobs.pop(job, None)
+        self.reservations.pop(job, None)
         self.generations.pop(job, None)
         self.submissions.pop(job, None)
 
@@ -76,6 +87,7 @@ class MainBranch:
             submissions=dict(sorted(self.submissions.items())),
             is_rewritten=self.is_rewritten,
             allowed_prune=self.allowed_prune,
+            reservations=dict(sorted(self.reservations.items())),
         )
 
     def _commit(self) -> None:

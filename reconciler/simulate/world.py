@@ -9,9 +9,11 @@ from dataclasses import replace
 
 from reconciler.cycle import CycleReport, run_cycle
 from reconciler.domain.attempt import Observation, ObservedState
+from reconciler.domain.budget import Budget
 from reconciler.domain.cluster import Cluster, NodeState
 from reconciler.domain.plan import Action, Kill, Launch, Plan, PlannerState, Stop
 from reconciler.domain.policy import Policy
+from reconciler.domain.reservation import OccurrenceTransition, ReservationStatus
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.status import JobStatus, StatusUpdate, Transition
 from reconciler.domain.team import Team
@@ -34,11 +36,18 @@ class SimWorld:
         now: Instant,
         policy: Policy | None = None,
         teams: Mapping[TeamName, Team] | None = None,
+        budgets: Mapping[str, Budget] | None = None,
     ) -> None:
         self.now = now
         self.cluster = cluster
         self.policy = policy or Policy()
         self.teams = dict(teams or {})
+        self.budgets = dict(budgets or {})
+        """With all their periods; a cycle is told those that are not over."""
+        self.planner_state = PlannerState()
+        self.reservations: dict[JobId, ReservationStatus] = {}
+        self.calendar_log: list[tuple[Instant, OccurrenceTransition]] = []
+        """Every change of an occurrence that was ever recorded."""
         self.main = MainBranch()
         self.events = Events()
         self.statuses: dict[JobId, JobStatus] = {}
@@ -73,8 +82,10 @@ class SimWorld:
             cluster=self.cluster,
             teams=self.teams,
             policy=self.policy,
-            planner_state=PlannerState(),
+            planner_state=self.planner_state,
             previous_look_at=self._previous_look_at,
+            reservations={name: self.reservations[name] for name in sorted(self.reservations)},
+            budgets={name: self._current(self.budgets[name]) for name in sorted(self.budgets)},
         )
         self._previous_look_at = self.now
         return snapshot
@@ -83,7 +94,11 @@ class SimWorld:
         """Make the statuses fact, and move the cursor."""
         for status in update.changed:
             self.statuses[status.job] = status
+        for kept in update.reservations:
+            self.reservations[kept.reservation] = kept
+        self.planner_state = plan.planner_state
         self.log += [(plan.now, transition) for transition in update.transitions]
+        self.calendar_log += [(plan.now, line) for line in update.occurrences]
         self.commits += 1
         if snapshot.desired.commit == self.main.tip:
             self.main.acted_on()
@@ -143,6 +158,10 @@ class SimWorld:
         if run is None:
             return Observation(attempt=attempt, state=ObservedState.ABSENT)
         return run.observe(self.now)
+
+    def _current(self, budget: Budget) -> Budget:
+        periods = tuple(period for period in budget.periods if period.end > self.now)
+        return budget if periods == budget.periods else replace(budget, periods=periods)
 
     def _wake_at_end(self, run: Run) -> None:
         """Plan the run's end as something that happens, as far as is known now."""
