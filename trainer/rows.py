@@ -75,9 +75,12 @@ def search_row(source: str, value: Any) -> SearchRow:
         label = found["label"]
         if label not in (0, 1):
             raise RowError(f"label is {label!r}, not 0 or 1")
-        side = "positives" if label else "negatives"
+        texts = (_text(found, "document"),)
         return SearchRow(
-            source=source, query=_text(found, "query"), **{side: (_text(found, "document"),)}
+            source=source,
+            query=_text(found, "query"),
+            positives=texts if label else (),
+            negatives=() if label else texts,
         )
     positives = _several(found, "positive")
     if "query" not in found or not positives:

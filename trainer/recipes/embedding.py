@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
-from sentence_transformers.base.evaluation import BaseEvaluator
 from sentence_transformers.base.modules import Normalize
 from sentence_transformers.sentence_transformer.evaluation import (
     EmbeddingSimilarityEvaluator,
@@ -25,7 +24,7 @@ from sentence_transformers.sentence_transformer.training_args import (
 )
 
 from trainer.recipes.recipe import Materials, Recipe
-from trainer.recipes.sentences import SentenceSeams, wrapped
+from trainer.recipes.sentences import Measure, SentenceSeams, wrapped
 from trainer.rows import search_row
 from trainer.searches import answers_by_query, encode_vectors, texts_of, vector_columns
 
@@ -78,70 +77,65 @@ def build(materials: Materials, *, run: "Run") -> VectorTrainer:
         train_dataset=materials.dataset,
         eval_dataset=materials.eval_dataset,
         loss=loss,
-        evaluator=None if materials.eval_dataset is None else _evaluator(materials),
+        measure=_measure(materials),
         callbacks=materials.callbacks,
     )
 
 
-def _evaluator(materials: Materials) -> BaseEvaluator:
+def _measure(materials: Materials) -> Measure | None:
     rows = materials.eval_dataset
+    if rows is None:
+        return None
     size = materials.arguments["per_device_eval_batch_size"]
     if materials.train["loss_type"] == "cosine_similarity":
-        return Likeness(
-            EmbeddingSimilarityEvaluator(
-                rows["sentence1"], rows["sentence2"], rows["score"],
-                batch_size=size, write_csv=False, main_similarity="cosine",
-            )
-        )  # fmt: skip
+        return _likeness(rows, size)
+    return _search(rows, size)
+
+
+def _search(rows: Any, batch_size: int) -> Measure:
+    """Return how well queries find their texts among all texts: rank, NDCG, recall, first hit."""
     found = answers_by_query(rows)
     names = {text: f"t{number}" for number, text in enumerate(texts_of(found))}
-    return Search(
-        InformationRetrievalEvaluator(
-            {f"q{number}": query for number, query in enumerate(found)},
-            {name: text for text, name in names.items()},
-            {
-                f"q{number}": {names[text] for text in good}
-                for number, (good, _) in enumerate(found.values())
-            },
-            mrr_at_k=[NEAREST],
-            ndcg_at_k=[NEAREST],
-            accuracy_at_k=[1],
-            precision_recall_at_k=[1, NEAREST],
-            map_at_k=[NEAREST],
-            batch_size=size,
-            write_csv=False,
-        )
+    search = InformationRetrievalEvaluator(
+        {f"q{number}": query for number, query in enumerate(found)},
+        {name: text for text, name in names.items()},
+        {
+            f"q{number}": {names[text] for text in good}
+            for number, (good, _) in enumerate(found.values())
+        },
+        mrr_at_k=[NEAREST],
+        ndcg_at_k=[NEAREST],
+        accuracy_at_k=[1],
+        precision_recall_at_k=[1, NEAREST],
+        map_at_k=[NEAREST],
+        batch_size=batch_size,
+        write_csv=False,
+    )
+    kept = (f"mrr@{NEAREST}", f"ndcg@{NEAREST}", f"recall@{NEAREST}", "accuracy@1")
+
+    def measure(model: Any) -> dict[str, float]:
+        measured = search(model)
+        return {name.replace("@", "_at_"): float(measured[f"cosine_{name}"]) for name in kept}
+
+    return measure
+
+
+def _likeness(rows: Any, batch_size: int) -> Measure:
+    """Return how well cosines of pairs follow their scores: correlation of ranks and of values."""
+    likeness = EmbeddingSimilarityEvaluator(
+        rows["sentence1"],
+        rows["sentence2"],
+        rows["score"],
+        batch_size=batch_size,
+        write_csv=False,
+        main_similarity="cosine",
     )
 
+    def measure(model: Any) -> dict[str, float]:
+        measured = likeness(model)
+        return {name: float(measured[f"{name}_cosine"]) for name in ("spearman", "pearson")}
 
-class Search(BaseEvaluator):  # type: ignore[misc]
-    """How well held-out queries find their texts among all held-out texts."""
-
-    def __init__(self, search: InformationRetrievalEvaluator) -> None:
-        super().__init__()
-        self.search = search
-
-    def __call__(self, model: Any, *_: Any, **__: Any) -> dict[str, float]:
-        """Return the mean reciprocal rank, NDCG and recall of the nearest ten, and of the first."""
-        found = self.search(model)
-        names = (f"mrr@{NEAREST}", f"ndcg@{NEAREST}", f"recall@{NEAREST}", "accuracy@1")
-        return {name.replace("@", "_at_"): float(found[f"cosine_{name}"]) for name in names}
-
-
-class Likeness(BaseEvaluator):  # type: ignore[misc]
-    """How well cosines of held-out pairs follow their scores."""
-
-    def __init__(self, likeness: EmbeddingSimilarityEvaluator) -> None:
-        super().__init__()
-        self.likeness = likeness
-
-    def __call__(self, model: Any, *_: Any, **__: Any) -> dict[str, float]:
-        """Return the rank correlation and the linear one."""
-        found = self.likeness(model)
-        return {
-            "spearman": float(found["spearman_cosine"]),
-            "pearson": float(found["pearson_cosine"]),
-        }
+    return measure
 
 
 RECIPE = Recipe(

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sentence_transformers import CrossEncoder, CrossEncoderTrainer
-from sentence_transformers.base.evaluation import BaseEvaluator
 from sentence_transformers.cross_encoder.evaluation import CrossEncoderRerankingEvaluator
 from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss, ListNetLoss
 from sentence_transformers.cross_encoder.training_args import CrossEncoderTrainingArguments
 
 from trainer.recipes.recipe import Materials, Recipe
-from trainer.recipes.sentences import SentenceSeams, wrapped
+from trainer.recipes.sentences import Measure, SentenceSeams, wrapped
 from trainer.rows import search_row
 from trainer.searches import answers_by_query, encode_lists, pair_columns
 
@@ -85,42 +84,33 @@ def build(materials: Materials, *, run: "Run") -> PairTrainer:
         train_dataset=materials.dataset,
         eval_dataset=materials.eval_dataset,
         loss=loss(materials.model),
-        evaluator=None if materials.eval_dataset is None else _evaluator(materials),
+        measure=_measure(materials),
         callbacks=materials.callbacks,
     )
 
 
-def _evaluator(materials: Materials) -> BaseEvaluator:
+def _measure(materials: Materials) -> Measure | None:
+    """Return how well the texts of held-out queries are ordered: rank, NDCG, precision."""
+    if materials.eval_dataset is None:
+        return None
     found = answers_by_query(materials.eval_dataset)
-    return Order(
-        CrossEncoderRerankingEvaluator(
-            [
-                {"query": query, "positive": good, "negative": bad}
-                for query, (good, bad) in found.items()
-            ],
-            at_k=RANKED,
-            batch_size=materials.arguments["per_device_eval_batch_size"],
-            show_progress_bar=False,
-            write_csv=False,
-        )
+    order = CrossEncoderRerankingEvaluator(
+        [
+            {"query": query, "positive": good, "negative": bad}
+            for query, (good, bad) in found.items()
+        ],
+        at_k=RANKED,
+        batch_size=materials.arguments["per_device_eval_batch_size"],
+        show_progress_bar=False,
+        write_csv=False,
     )
+    kept = (f"mrr@{RANKED}", f"ndcg@{RANKED}", "map")
 
+    def measure(model: Any) -> dict[str, float]:
+        measured = order(model)
+        return {name.replace("@", "_at_"): float(measured[name]) for name in kept}
 
-class Order(BaseEvaluator):  # type: ignore[misc]
-    """How well the texts of held-out queries are ordered by their scores."""
-
-    def __init__(self, order: CrossEncoderRerankingEvaluator) -> None:
-        super().__init__()
-        self.order = order
-
-    def __call__(self, model: Any, *_: Any, **__: Any) -> dict[str, float]:
-        """Return the mean reciprocal rank, NDCG and mean average precision."""
-        found = self.order(model)
-        return {
-            f"mrr_at_{RANKED}": float(found[f"mrr@{RANKED}"]),
-            f"ndcg_at_{RANKED}": float(found[f"ndcg@{RANKED}"]),
-            "map": float(found["map"]),
-        }
+    return measure
 
 
 RECIPE = Recipe(

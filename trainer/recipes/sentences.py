@@ -5,19 +5,23 @@ and quantisation mean the same everywhere; what is saved is a folder that senten
 loads by itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from sentence_transformers.base.modules import Transformer
 from transformers import Trainer
 
-from trainer import tuners
+from trainer import processes, tuners
 from trainer.config import RequestError
 from trainer.loop import Seams
 
 LIBRARY_TASKS = {"encoder": "feature-extraction", "classifier": "sequence-classification"}
 """What a model ends in (``Kind``), and the library's word for it."""
+
+
+Measure = Callable[[Any], dict[str, float]]
+"""(model) -> what is measured of it on the held-out searches."""
 
 
 class _Held(Transformer):  # type: ignore[misc]
@@ -62,6 +66,21 @@ class SentenceSeams(Seams):
 
     loss_is_scaled_for_ga = False
 
+    def __init__(self, *args: Any, measure: Measure | None, **kwargs: Any) -> None:
+        self.measure = measure
+        super().__init__(*args, **kwargs)
+
+    def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
+        """Return the held-out loss with what rank 0 measures; the other ranks wait for it."""
+        found = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        if self.measure is not None:
+            is_first = self.args.process_index == 0
+            measured = processes.from_first(self.measure(self.model) if is_first else None)
+            found.metrics.update(
+                {f"{metric_key_prefix}_{name}": value for name, value in measured.items()}
+            )
+        return found
+
     def get_train_dataloader(self) -> Any:
         """Return the batches of our order, as every task has them."""
         return Trainer.get_train_dataloader(self)
@@ -90,7 +109,10 @@ class SentenceSeams(Seams):
         from peft import load_peft_weights, set_peft_model_state_dict
 
         adapted = self.model.transformers_model if model is None else model.transformers_model
-        set_peft_model_state_dict(adapted, load_peft_weights(resume_from_checkpoint, device="cpu"))
+        saved = load_peft_weights(resume_from_checkpoint, device="cpu")
+        # in files the names are those of a model inside peft's own, which this one is not
+        found = {name.removeprefix("base_model.model."): value for name, value in saved.items()}
+        set_peft_model_state_dict(adapted, found)
 
 
 def _masks(batch: Any) -> list[Any]:
