@@ -4,9 +4,17 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Any
 
+from reconciler.cli.explanation import suggestion_item, suggestion_words
 from reconciler.cli.output import allocation, instant
 from reconciler.cli.phrases import count
 from reconciler.cli.places import place
+from reconciler.cli.plan_calendar import (
+    budget_item,
+    budget_line,
+    calendar_lines,
+    reserved_item,
+    reserved_row,
+)
 from reconciler.cli.tables import Cell, Column
 from reconciler.cli.times import clock, duration
 from reconciler.domain.plan import Expectation
@@ -31,7 +39,11 @@ class Words:
 
     def rows(self) -> list[list[str | Cell]]:
         """Return one row a changed job, in the order of :data:`HEADS`."""
-        return [self._row(each) for each in self._preview.jobs]
+        now = self._preview.now
+        return [
+            *(self._row(each) for each in self._preview.jobs),
+            *(reserved_row(each, self._zone, now) for each in self._preview.reservations),
+        ]
 
     def notes(self) -> list[str]:
         """Return what has to be said about single jobs, one line each."""
@@ -41,6 +53,12 @@ class Words:
                 said.append(f"{each.job}: {'; '.join(each.edits)}{self._moved(each)}")
             if each.note:
                 said.append(f"{each.job}: {each.note}")
+            if each.suggestions:
+                told = "; ".join(suggestion_words(one, self._at) for one in each.suggestions)
+                said.append(f"{each.job} would start sooner, as planned for each alone: {told}")
+        for kept in self._preview.reservations:
+            said += calendar_lines(kept, self._zone, self._preview.now)
+        said += [budget_line(use, self._zone, self._preview.now) for use in self._preview.budgets]
         said += [
             f"{path}: main changed it too since this branch left; the merge will conflict"
             for path in self._preview.change.contested
@@ -94,6 +112,9 @@ class Words:
             return "~now"
         return f"~{clock(at, self._zone, self._preview.now)}"
 
+    def _at(self, at: Instant) -> str:
+        return clock(at, self._zone, self._preview.now)
+
     def _moved(self, change: JobChange) -> str:
         if change.was is None or change.expected is None:
             return ""
@@ -146,6 +167,8 @@ def item(preview: Preview, state: dict[str, Any] | None) -> dict[str, Any]:
         "jobs": [_job_item(each) for each in preview.jobs],
         "displaced": [_shift_item(each) for each in preview.displaced],
         "sooner": [_shift_item(each) for each in preview.sooner],
+        "reservations": [reserved_item(each, preview.now) for each in preview.reservations],
+        "budgets": [budget_item(use) for use in preview.budgets],
         "preempted": [
             {
                 "job": each.preempted.job,
@@ -171,6 +194,7 @@ def _job_item(change: JobChange) -> dict[str, Any]:
         "gpu_hours": None if change.gpu_hours is None else round(change.gpu_hours, 3),
         "edits": list(change.edits),
         "note": change.note,
+        "suggestions": [suggestion_item(each) for each in change.suggestions],
     }
 
 

@@ -19,6 +19,7 @@ from reconciler.domain.status import JobPhase
 from reconciler.domain.team import Team
 from reconciler.domain.units import Instant, JobId, Seconds, TeamName
 from reconciler.planning.forecast import MOVED_S, MOVED_SHARE
+from reconciler.planning.memo import Memo
 from reconciler.planning.plan import plan
 from reconciler.planning.remaining import total
 
@@ -65,11 +66,14 @@ class _Candidate:
     other: JobId | None = None
 
 
-def suggestions(snapshot: Snapshot, planned: Plan, job: JobId) -> tuple[Suggestion, ...]:
+def suggestions(
+    snapshot: Snapshot, planned: Plan, job: JobId, memo: Memo | None = None
+) -> tuple[Suggestion, ...]:
     """Return verified changes under which ``job`` starts sooner, one a kind, the soonest first.
 
     Empty for a job that does not wait, or that has no place to be compared with.  Costs one whole
-    plan a candidate, at most 6 sizes, 4 ends and one of each other kind.
+    plan a candidate, at most 6 sizes, 4 ends and one of each other kind; the ``memo`` that came
+    with ``planned`` makes each cheaper.
     """
     spec = _spec(snapshot, job)
     decision, expected = planned.decisions.get(job), planned.forecast.get(job)
@@ -79,7 +83,7 @@ def suggestions(snapshot: Snapshot, planned: Plan, job: JobId) -> tuple[Suggesti
     for candidate in _candidates(snapshot, spec, expected):
         if candidate.change in best and best[candidate.change].starts_now:
             continue
-        found = _verified(candidate, job, expected)
+        found = _verified(candidate, job, expected, memo)
         known = best.get(candidate.change)
         if found is not None and (known is None or found.start_p50 < known.start_p50):
             best[candidate.change] = found
@@ -87,8 +91,10 @@ def suggestions(snapshot: Snapshot, planned: Plan, job: JobId) -> tuple[Suggesti
     return tuple(sorted(best.values(), key=lambda each: (each.start_p50, order[each.change])))
 
 
-def _verified(candidate: _Candidate, job: JobId, expected: Expectation) -> Suggestion | None:
-    answer, _ = plan(candidate.snapshot)
+def _verified(
+    candidate: _Candidate, job: JobId, expected: Expectation, memo: Memo | None
+) -> Suggestion | None:
+    answer, _ = plan(candidate.snapshot, memo)
     decision, then = answer.decisions.get(job), answer.forecast.get(job)
     if decision is None or then is None:
         return None

@@ -7,20 +7,29 @@ What is known of the machines is what the newest decision recorded.  A run is ta
 was last seen; nothing that is only in a run directory is looked at.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.domain.attempt import ObservedState
-from reconciler.domain.job import JobSpec, Submission
+from reconciler.domain.budget import BudgetUse
+from reconciler.domain.job import JobSpec
 from reconciler.domain.plan import Expectation, Plan
 from reconciler.domain.problem import SpecProblem
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import CommitId, Instant, JobId
 from reconciler.planning.compare import Comparison, Preempted, Shift, compare
+from reconciler.planning.counterfactual import Suggestion, suggestions
+from reconciler.planning.memo import Memo
 from reconciler.planning.plan import plan
-from reconciler.ports import Tree
+from reconciler.preview.calendar import (
+    ReservationChange,
+    budgets_after,
+    is_job,
+    reservation_changes,
+)
 from reconciler.preview.edits import spec_edits
+from reconciler.preview.head_history import HeadHistory
 from reconciler.preview.revisions import Change
 from reconciler.snapshots.assemble import Assembler
 from reconciler.snapshots.inputs import INPUTS_FILE, Inputs
@@ -32,6 +41,8 @@ from reconciler.specs.submission import submission_problems
 from reconciler.store.spec_source import SpecSource
 from reconciler.store.status_tree import StatusTree, read_status_tree
 
+SUGGESTED_FOR = 3
+"""Jobs of one change that suggestions are made for: each suggestion is a plan."""
 LIVE_FIELDS = frozenset(("priority", "suspend", "limit_s"))
 """What an edit changes of a job that runs; the rest waits for its next attempt."""
 
@@ -50,6 +61,7 @@ class Side:
 
     snapshot: Snapshot
     plan: Plan
+    memo: Memo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +78,8 @@ class JobChange:
     edits: tuple[str, ...] = ()
     """``priority P2 -> P1`` and the like, of a changed job."""
     note: str = ""
+    suggestions: tuple[Suggestion, ...] = ()
+    """Changes of it that would start it sooner, each planned."""
 
     @property
     def gpu_hours(self) -> float | None:
@@ -101,6 +115,9 @@ class Preview:
     sooner: tuple[Shift, ...] = ()
     stopped: tuple[Stopped, ...] = ()
     without_place: tuple[JobId, ...] = ()
+    reservations: tuple[ReservationChange, ...] = ()
+    budgets: tuple[BudgetUse, ...] = ()
+    """Those that the change touches, as they stand with it."""
 
     @property
     def is_refused(self) -> bool:
@@ -108,44 +125,13 @@ class Preview:
 
     def __bool__(self) -> bool:
         """True if the change does anything."""
-        return bool(
-            self.jobs or self.displaced or self.sooner or self.stopped or self.without_place
-        )
+        moved = self.displaced or self.sooner or self.stopped or self.without_place
+        return bool(self.jobs or self.reservations or moved)
 
     def count(self, sign: str) -> int:
-        """Return how many jobs the change adds (``+``), changes (``~``) or removes (``-``)."""
-        return sum(each.sign == sign for each in self.jobs)
-
-
-class _HeadHistory:
-    """Main's history as it will be after the merge: the change is its newest commit."""
-
-    def __init__(
-        self, source: SpecSource, change: Change, override: Override | None, now: Instant
-    ) -> None:
-        self._source = source
-        self._now = now
-        self._edited = {*change.edited, *([override.path] if override else ())}
-        self._head = change.head
-
-    def tree(self, commit: CommitId) -> Tree:
-        return self._source.tree(commit)
-
-    def is_known(self, commit: CommitId) -> bool:
-        return self._source.is_known(commit)
-
-    def submissions_between(
-        self, cursor: CommitId | None, tip: CommitId
-    ) -> Mapping[JobId, Submission]:
-        return self._source.submissions_between(cursor, tip)
-
-    def brought_by(self, tip: CommitId, path: str) -> tuple[CommitId, str]:
-        if path in self._edited:
-            return self._head, "this change"
-        return self._source.brought_by(tip, path)
-
-    def committed_at(self, commit: CommitId) -> Instant:
-        return self._now if commit == self._head else self._source.committed_at(commit)
+        """Return how many documents the change adds (``+``), changes (``~``) or removes (``-``)."""
+        signs = [each.sign for each in self.jobs] + [each.sign for each in self.reservations]
+        return signs.count(sign)
 
 
 def preview(
@@ -170,11 +156,14 @@ def preview(
     statuses = read_status_tree(repo, status_commit) if status_commit else None
     inputs = _inputs(repo, statuses, change.base, now)
     before = _side(Assembler(source, cache), base, statuses, inputs)
-    after = _side(
-        Assembler(_HeadHistory(source, change, override, now), cache), head, statuses, inputs
-    )
-    jobs = tuple(_changes(base, head, before, after))
-    return _compared(change, problems, before, after, jobs)
+    history = HeadHistory(source, change, override.path if override else None, now)
+    after = _side(Assembler(history, cache), head, statuses, inputs)
+    jobs = _with_suggestions(tuple(_changes(base, head, before, after)), after)
+    compared = _compared(change, problems, before, after, jobs)
+    held = tuple(reservation_changes(base.entries, head.entries, after.plan))
+    groups = {each.after.budget_group for each in jobs if each.after}
+    groups |= {each.after.budget_group for each in held if each.after}
+    return replace(compared, reservations=held, budgets=budgets_after(groups, after.plan))
 
 
 def _head_reading(
@@ -238,8 +227,8 @@ def _side(
     assembler: Assembler, reading: SpecReading, statuses: StatusTree | None, inputs: Inputs
 ) -> Side:
     snapshot = assembler.assemble(reading, statuses, inputs)
-    planned, _ = plan(snapshot)
-    return Side(snapshot=snapshot, plan=planned)
+    planned, memo = plan(snapshot)
+    return Side(snapshot=snapshot, plan=planned, memo=memo)
 
 
 def _changes(
@@ -247,7 +236,7 @@ def _changes(
 ) -> Iterable[JobChange]:
     for job in sorted(base.entries.keys() | head.entries.keys()):
         old, new = base.entries.get(job), head.entries.get(job)
-        if _is_same(old, new) or (old or new) is None:
+        if _is_same(old, new) or not is_job(old, new):
             continue
         old_spec, new_spec = old.spec if old else None, new.spec if new else None
         sign = "~"
@@ -266,6 +255,17 @@ def _changes(
             edits=tuple(words for _, words in edits),
             note=_note(job, after.snapshot, new, [name for name, _ in edits]),
         )
+
+
+def _with_suggestions(jobs: tuple[JobChange, ...], after: Side) -> tuple[JobChange, ...]:
+    """Return the changes, the first of those that would wait with what would start it sooner."""
+    asked = [each.job for each in jobs if each.after is not None][:SUGGESTED_FOR]
+    return tuple(
+        replace(each, suggestions=suggestions(after.snapshot, after.plan, each.job, after.memo))
+        if each.job in asked
+        else each
+        for each in jobs
+    )
 
 
 def _is_same(old: SpecEntry | None, new: SpecEntry | None) -> bool:

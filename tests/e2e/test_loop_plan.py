@@ -241,3 +241,17 @@ def test_a_fleet_without_a_status_branch_is_planned_as_empty(
     assert code == 0
     assert "+ job team/first" in text
     assert "no status branch yet" in text
+
+
+def test_a_job_that_would_wait_comes_with_what_would_start_it_sooner(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clone = branch_with(fleet, fleet.job("waits", gpus=2, estimate="1h", priority="P4"), "Kay")
+
+    (job,) = planned(capsys, clone)["jobs"]
+    _, text, _ = hw(capsys, "plan", "--repo", str(clone.path))
+
+    ends = next(each for each in job["suggestions"] if each["change"] == "other_ends")
+    assert ends["sooner_s"] > 600
+    assert "would start sooner, as planned for each alone" in text
+    assert ends["words"] in text
