@@ -159,7 +159,7 @@ def _print(found: "Preview", words: Any, state: dict[str, Any] | None, terminal:
 
     lines = []
     if found:
-        if found.jobs:
+        if found.jobs or found.reservations:
             lines.append(render(HEADS, words.rows(), terminal))
         lines += [*words.notes(), *words.effects()]
     else:
