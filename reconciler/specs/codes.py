@@ -1,6 +1,7 @@
 """Which mistakes can a document hold?  A closed table: code, and a title of a few words.
 
-A code never changes its meaning and is never given again.  ``docs/problems.md`` has prose for
+A code never changes its meaning and is never given again (HW064 meant that no
+reservations were held).  ``docs/problems.md`` has prose for
 each, which a test compares with this table.
 """
 
@@ -67,10 +68,10 @@ class Code(StrEnum):
     NO_LEGAL_SIZE = "HW061"
     BAD_BUDGET = "HW062"
     NO_SINK = "HW063"
-    RESERVATION_NOT_HELD = "HW064"
     RESERVATION_TOO_LONG = "HW065"
     CLOCK_CHANGE = "HW066"
     TIMES_DISAGREE = "HW067"
+    RESERVED_FOR = "HW068"
     WILDCARD = "HW069"
     UNKNOWN_MODEL = "HW070"
     DOES_NOT_FIT = "HW071"
@@ -133,10 +134,10 @@ TITLES: dict[Code, str] = {
     Code.NO_LEGAL_SIZE: "no legal gang size",
     Code.BAD_BUDGET: "budget group not usable",
     Code.NO_SINK: "no such sink",
-    Code.RESERVATION_NOT_HELD: "reservations are not held yet",
     Code.RESERVATION_TOO_LONG: "reservation over seven days",
     Code.CLOCK_CHANGE: "local time twice or never",
     Code.TIMES_DISAGREE: "times that exclude each other",
+    Code.RESERVED_FOR: "reservation for a job it cannot serve",
     Code.WILDCARD: "wildcard, negative or absurd request",
     Code.UNKNOWN_MODEL: "no such model",
     Code.DOES_NOT_FIT: "runs out of memory",

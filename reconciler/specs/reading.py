@@ -24,6 +24,7 @@ from reconciler.specs.entries import LazyDocument, SpecEntry, SpecReading, has_e
 from reconciler.specs.paths import spec_paths
 from reconciler.specs.platform import Platform, PlatformDocuments, build_platform
 from reconciler.specs.platform_cache import keep_platform, kept_platform, platform_digest
+from reconciler.specs.reservation_meaning import served_findings
 from reconciler.specs.rows import STRANGE, SpecRows, problem_of, problem_row, reservation_of
 from reconciler.specs.verdict import digest_of, text_digest, verdict_of
 
@@ -152,6 +153,11 @@ class _Reader:
     ) -> dict[JobId, list[SpecProblem]]:
         known = {**self._found.jobs, **self._found.refused}
         found = dependency_findings(entries.values(), known)
+        held = [entry.reservation for entry in entries.values() if entry.reservation is not None]
+        if held:
+            specs = {job: entries[job].spec if job in entries else None for job in known}
+            for name, said in served_findings(held, specs).items():
+                found.setdefault(name, []).extend(said)
         if not found:
             return {}
         from reconciler.specs.submission import placed

@@ -136,13 +136,13 @@ def reservation_row(held: Reservation) -> list[Any]:
     return [
         gpu_request_row(held.gpus), [list(pair) for pair in held.occurrences], held.timezone,
         None if held.every is None else held.every.value, held.until, list(held.for_jobs),
-        held.exclusive, held.release_if_idle_s,
+        held.exclusive, held.release_if_idle_s, held.budget_group,
     ]  # fmt: skip
 
 
 def reservation_of(job: JobId, row: Sequence[Any]) -> Reservation:
     """Return the reservation of a row that :func:`reservation_row` made."""
-    request, occurrences, zone, every, until, for_jobs, exclusive, idle_s = row
+    request, occurrences, zone, every, until, for_jobs, exclusive, idle_s, budget_group = row
     team, _, name = job.partition("/")
     return Reservation(
         team=TeamName(team),
@@ -155,6 +155,7 @@ def reservation_of(job: JobId, row: Sequence[Any]) -> Reservation:
         for_jobs=tuple(for_jobs),
         exclusive=exclusive,
         release_if_idle_s=None if idle_s is None else Seconds(idle_s),
+        budget_group=budget_group,
     )
 
 

@@ -15,6 +15,7 @@ from reconciler.specs.convert import job_spec
 from reconciler.specs.findings import Finding
 from reconciler.specs.meaning import meaning_findings, parallel_findings
 from reconciler.specs.platform import NO_PLATFORM, Platform
+from reconciler.specs.reservation_meaning import reservation_findings
 from reconciler.specs.reservations import convert_reservation
 from reconciler.specs.rows import reservation_row, spec_row
 
@@ -40,6 +41,8 @@ def verdict_of(
     capacity = capacities.of(TeamName(job.split("/")[0]))
     if kind == "Reservation":
         held, findings = convert_reservation(job, document, capacity)
+        if held is not None:
+            findings = reservation_findings(held, platform, capacity)
         return [None, None if held is None else reservation_row(held), None], findings
     spec = job_spec(job, document, capacity, Digest(digest))
     findings = meaning_findings(spec, document, platform, capacity)
