@@ -66,6 +66,9 @@ class Shadow:
     pools: tuple[str, ...] = ()
     worst_wait: int = 0
     """The longest wait any job had in it so far, in seconds."""
+    coming_wait: int = 0
+    """The longest wait of those that wait in it, as forecast at ``forecast_at``; 0: nobody does."""
+    forecast_at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +93,9 @@ class ValueState:
     """Jobs seen so far."""
     firmed: int = 0
     """Jobs that ever reached their waiting bound."""
-    budget_s: int = 0
-    """The waiting budget W; it never shrinks."""
+    relieved_s: int = 0
+    """The least the waiting budget may be since it was last raised because too many jobs reached
+    it; 0: it never was."""
 
 
 Held: TypeAlias = tuple[tuple[int, int], ...]

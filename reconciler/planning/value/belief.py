@@ -9,7 +9,7 @@ look over-estimated sixtyfold, which says nothing about a limit of three days.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import exp, log
+from math import log
 
 from reconciler.domain.value_state import Learned, Tally
 from reconciler.planning.value.fleet import JobFacts
@@ -89,14 +89,6 @@ class Beliefs:
         """
         sources = self._told(facts)
         return _combined(sources) if sources else self._prior(facts.gpus)
-
-    def expected(self, facts: JobFacts) -> int:
-        """Return the mean running time by :meth:`told`, at most the limit, in seconds."""
-        mean, var = self.told(facts)
-        seconds = exp(min(mean + var / 2.0, 30.0))
-        if facts.limit > 0:
-            seconds = min(seconds, facts.limit)
-        return max(int(seconds), 1)
 
     def _told(self, facts: JobFacts) -> list[tuple[float, float]]:
         sources = []

@@ -66,15 +66,17 @@ def decide(
     valuation = Valuation(
         now=now,
         ranked_at=now - now % rules.rerank_every_s,
-        budget_s=float(max(state.budget_s, rules.least_budget_s)),
+        budget_s=float(rules.least_budget_s),
         residuals=residuals,
         rules=rules,
     )
     state, budget = _shadowed(state, fleet, live, valuation, memo)
-    valuation = replace(valuation, budget_s=max(valuation.budget_s, budget * rules.budget_factor))
+    budget = max(budget, state.relieved_s, rules.least_budget_s)
+    valuation = replace(valuation, budget_s=budget)
     state, relieved = guarded(state, fleet.waiting, live, valuation)
-    valuation = replace(valuation, budget_s=relieved)
-    state = replace(state, budget_s=int(relieved))
+    if relieved > budget:
+        valuation = replace(valuation, budget_s=relieved)
+        state = replace(state, relieved_s=int(relieved))
     if not fleet.waiting:
         return Choices(
             starts=(),
@@ -116,8 +118,9 @@ def _shadowed(
     live: dict[JobId, JobFacts],
     valuation: Valuation,
     memo: ValueMemo,
-) -> tuple[ValueState, int]:
-    """Return the state with the shadow advanced to now, and the longest wait in it."""
+) -> tuple[ValueState, float]:
+    """Return the state with the shadow advanced to now, and the longest wait in it so far and as
+    far as those that wait in it are forecast to."""
     known = state.shadow.jobs
     new = [facts for job, facts in live.items() if job not in known]
     ended = [each for each in fleet.ended if each.facts.job in known]
@@ -127,14 +130,16 @@ def _shadowed(
         for job, each in known.items()
         if not each.served and job not in live and job not in over
     )
+    rules = valuation.rules
     schedule = memo.at(state, fleet.nodes)
     beliefs = memo.beliefs
 
     def left(facts: JobFacts, ran: int) -> int:
-        return int(mean_residual(*beliefs.told(facts), facts.limit, ran))
+        return max(int(mean_residual(*beliefs.told(facts), facts.limit, ran)), 1)
 
-    guess = Guess(whole=beliefs.expected, left=left, served=valuation.served)
-    shadow = schedule.advance(valuation.now, live, new, ended, gone, guess)
+    guess = Guess(left=left, served=valuation.served)
+    shadow = schedule.advance(valuation.now, live, new, ended, gone, guess, rules)
     if shadow is not state.shadow or new:
         state = replace(state, shadow=shadow, arrivals=state.arrivals + len(new))
-    return state, max(shadow.worst_wait, schedule.oldest_wait(valuation.now))
+    so_far = max(shadow.worst_wait, schedule.oldest_wait(valuation.now))
+    return state, max(so_far * rules.budget_factor, shadow.coming_wait * rules.forecast_factor)

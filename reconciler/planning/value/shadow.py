@@ -17,14 +17,14 @@ from reconciler.domain.units import JobId
 from reconciler.domain.value_state import Held, Shadow, ShadowJob
 from reconciler.planning.value.easy import FAR, Easy
 from reconciler.planning.value.fleet import Ended, JobFacts, Nodes
+from reconciler.planning.value.rules import Rules
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What the shadow may know of a live job: believed running time, and what is left of one that
-    ran ``served`` seconds."""
+    """What the shadow may know of a live job: how long it still needs after so many seconds, and
+    how long it has really run."""
 
-    whole: Callable[[JobFacts], int]
     left: Callable[[JobFacts, int], int]
     served: Callable[[JobFacts], int]
 
@@ -37,6 +37,8 @@ class ShadowSchedule:
         self.stands_for = shadow
         self.jobs = dict(_on_nodes(shadow, nodes))
         self.worst_wait = shadow.worst_wait
+        self.coming_wait = shadow.coming_wait
+        self.forecast_at = shadow.forecast_at
         self.at = shadow.at
         self._easy = Easy(nodes, self.jobs)
         self._ends = [(each.end, job) for job, each in self.jobs.items() if each.nodes]
@@ -50,6 +52,7 @@ class ShadowSchedule:
         ended: Sequence[Ended],
         gone: Sequence[JobId],
         guess: Guess,
+        rules: Rules,
     ) -> Shadow:
         """Return the schedule as it stands at ``now``; the same value where nothing happened."""
         due = bool(self._ends) and self._ends[0][0] <= now
@@ -64,6 +67,7 @@ class ShadowSchedule:
             self._begin(self._easy.start_all(self.at), self.at, live, guess)
         arrivals = sorted((max(facts.arrived, self.at), facts.job, facts) for facts in new)
         self._play(now, arrivals, live, guess)
+        self._look_ahead(now, live, guess, rules)
         self.at = now
         self.stands_for = Shadow(
             at=now,
@@ -71,6 +75,8 @@ class ShadowSchedule:
             nodes=self.nodes.names,
             pools=self.nodes.pools,
             worst_wait=self.worst_wait,
+            coming_wait=self.coming_wait,
+            forecast_at=self.forecast_at,
         )
         return self.stands_for
 
@@ -110,6 +116,37 @@ class ShadowSchedule:
                 began = self._easy.start_new(at, facts.job, facts.arrived)
                 self._begin(began, at, live, guess)
 
+    def _look_ahead(
+        self, now: int, live: Mapping[JobId, JobFacts], guess: Guess, rules: Rules
+    ) -> None:
+        """Forecast the longest wait of those that wait now: it is known long before it is over."""
+        if not self._easy.queue:
+            self.coming_wait = 0
+            return
+        every = max(rules.forecast_every_s, int(rules.forecast_growth * self.coming_wait))
+        if self.coming_wait and now - self.forecast_at < every:
+            return
+        self.forecast_at = now
+        self.coming_wait = max(self._longest_ahead(now, live, guess), 1)
+
+    def _longest_ahead(self, now: int, live: Mapping[JobId, JobFacts], guess: Guess) -> int:
+        ahead = Easy(self.nodes, self.jobs)
+        began = {job: each.start for job, each in self.jobs.items() if each.nodes}
+        ends = [(max(self.jobs[job].end, now + 1), job) for job in began]
+        heapify(ends)
+        longest = 0
+        while ahead.queue and ends:
+            at = ends[0][0]
+            while ends and ends[0][0] == at:
+                job = heappop(ends)[1]
+                ahead.leave(job, began[job], self.jobs[job].limit)
+            for job, _ in ahead.start_all(at):
+                each = self.jobs[job]
+                began[job] = at
+                heappush(ends, (at + (each.served or guess.left(live[job], 0)), job))
+                longest = max(longest, at - each.arrived)
+        return longest
+
     def _end_all(self, at: int, live: Mapping[JobId, JobFacts], guess: Guess) -> bool:
         """Let go whoever ends at ``at``; True if anybody left."""
         left_any = False
@@ -142,7 +179,7 @@ class ShadowSchedule:
     ) -> None:
         for job, held in began:
             each = self.jobs[job]
-            length = each.served or guess.whole(live[job])
+            length = each.served or guess.left(live[job], 0)
             flat = tuple(value for pair in held for value in pair)
             self.jobs[job] = replace(each, start=at, end=at + length, nodes=flat)
             heappush(self._ends, (at + length, job))
