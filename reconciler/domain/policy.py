@@ -13,6 +13,8 @@ class Order(StrEnum):
     """How the ranking is made; ``score`` is the seeds' weighted priority alone."""
 
     SCORE = "score"
+    VALUE = "value"
+    """Expected GPU-seconds to completion over the score, aged towards a waiting bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,9 @@ class Policy:
     preemption: PreemptionPolicy = PreemptionPolicy()
     retry: RetryPolicy = RetryPolicy()
     deletion: DeletionPolicy = DeletionPolicy()
+    waiting_bounds: Mapping[PriorityClass, Seconds] = field(default_factory=dict)
+    """How long a job of a class waits at most before its place is firm; a class that is not named
+    has the bound that plain backfilling would have kept.  Used by the value order."""
     cycle_s: Seconds = Seconds(15)
     """The longest time between two cycles of the loop."""
     rerank_every_s: Seconds = Seconds(120)

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from reconciler.domain.attempt import Attempt, AttemptPhase
 from reconciler.domain.cluster import Allocation, Device, Node, NodeState
-from reconciler.domain.job import GpuRequest, Interconnect, TopologyDomain
+from reconciler.domain.job import GpuRequest, Interconnect, PriorityClass, TopologyDomain
 from reconciler.domain.plan import Decision, Launch, Plan, Verb
+from reconciler.domain.policy import Order
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import AttemptId, DeviceId, JobId, NodeName, TeamName
@@ -198,7 +199,7 @@ def _victims_serve(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Pla
     """A victim is asked to leave only for a preemptor that then has a whole gang held."""
     for job, decision in plan.decisions.items():
         if decision.verb is Verb.PREEMPT:
-            _victim_serves(jobs, plan, job, decision)
+            _victim_serves(snapshot, jobs, plan, job, decision)
         for victim in decision.victims:
             standing = jobs.get(victim)
             if standing is None or standing.live is None:
@@ -217,6 +218,7 @@ def _frees_quota(snapshot: Snapshot, victim: JobId, preemptor: JobId) -> bool:
 
 
 def _victim_serves(
+    snapshot: Snapshot,
     jobs: Mapping[JobId, Standing],
     plan: Plan,
     job: JobId,
@@ -230,8 +232,13 @@ def _victim_serves(
     live, mine, theirs = jobs[job].live, jobs[job].spec, jobs[preemptor.job].spec
     if live is None or not live.preemptible:
         raise _broken("only preemptible attempts are stopped", job)
-    if mine is None or theirs is None or mine.priority <= theirs.priority:
+    if mine is None or theirs is None:
+        raise _broken("victims and preemptors have specs", f"{job} for {preemptor.job}")
+    by_score = snapshot.policy.order is Order.SCORE
+    if by_score and mine.priority <= theirs.priority:
         raise _broken("victims are of a strictly lower class", f"{job} for {preemptor.job}")
+    if mine.priority is PriorityClass.P0:
+        raise _broken("a P0 is nobody's victim", f"{job} for {preemptor.job}")
 
 
 def _actions_match(jobs: Mapping[JobId, Standing], plan: Plan) -> None:

@@ -6,15 +6,17 @@ any memo gives the same plan as none.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from reconciler.domain.plan import Decision, Plan
 from reconciler.domain.status import StatusUpdate
 from reconciler.domain.units import JobId
 from reconciler.planning.books import Books
+from reconciler.planning.desk import Desk
 from reconciler.planning.shapes import Known
 from reconciler.planning.statuses import update_of
+from reconciler.planning.value.decide import ValueMemo
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,10 @@ class Memo:
     """Jobs whose status the plan may change; of all others it is already what it says."""
     loud: frozenset[JobId]
     """Jobs whose decision is in the digest."""
+
+    desk: Desk | None = None
+    """What the value order was asked with; None under another order."""
+    value: ValueMemo = field(default_factory=ValueMemo)
 
     @cached_property
     def update(self) -> StatusUpdate:

@@ -1,8 +1,8 @@
 """Decides: one snapshot in, one plan out.
 
-Pure.  The steps are the house's: facts, files and edits settle what needs no comparison; who is
-left is ranked, placed over time, perhaps by preemption; what comes out is one decision a job, the
-actions they ask for, and a forecast of everyone.
+Pure.  The steps are the house's: facts, files and edits settle what needs no comparison; windows
+and budgets are kept; who is left is ranked, placed, perhaps by preemption; what comes out is one
+decision a job, the actions they ask for, and a forecast of everyone.
 
 Only what changed since the memo's cycle is worked out again; the forecast is made when it is read.
 """
@@ -10,48 +10,69 @@ Only what changed since the memo's cycle is worked out again; the forecast is ma
 from collections.abc import Mapping
 
 from reconciler.domain.plan import Decision, Plan
+from reconciler.domain.policy import Order
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import JobId
 from reconciler.planning.actions import actions
+from reconciler.planning.agenda import keep_agenda
 from reconciler.planning.books import Books, open_books
 from reconciler.planning.decisions import Decisions, Lazy
 from reconciler.planning.digest import digest_of_changes, is_change
 from reconciler.planning.memo import Memo
+from reconciler.planning.orders import Ranked, by_score, by_value
 from reconciler.planning.shapes import Shapes
-from reconciler.planning.timetable import Timetable
+
+_ORDERS = {Order.SCORE: by_score, Order.VALUE: by_value}
 
 
 def plan(snapshot: Snapshot, memo: Memo | None = None) -> tuple[Plan, Memo]:
     """Return the plan for ``snapshot`` and a memo that makes the next call cheaper."""
     shapes = Shapes(snapshot.cluster, None if memo is None else memo.known)
     books = open_books(snapshot, shapes, None if memo is None else memo.books)
-    timetable = Timetable(snapshot, shapes, books)
-    decided = timetable.decisions()
-    decisions = Decisions(books.settled, decided, timetable.places)
-    news = _news(books, decided, memo)
+    if books.touched is None:
+        memo = None
+    agenda = keep_agenda(snapshot, shapes, books)
+    ranked = _ORDERS[snapshot.policy.order](snapshot, shapes, books, agenda, memo)
+    decisions = Decisions(books.settled, ranked.decided, ranked.places)
+    news = _news(books, ranked.decided, memo)
     loud = {job for job in news if is_change(decisions.bare(job), snapshot.statuses.get(job))}
-    if memo is not None and books.touched is not None:
+    if memo is not None:
         loud |= {job for job in memo.loud - news if job in decisions}
-    ordered = sorted(loud)
     asking = (decisions.bare(job) for job in sorted(loud | books.restless))
     asked = actions(asking, books.standings, snapshot)
     planned = Plan(
         now=snapshot.now,
         decisions=decisions,
         actions=asked,
-        forecast=Lazy(timetable.forecast),
-        planner_state=snapshot.planner_state,
-        digest=digest_of_changes((decisions.bare(job) for job in ordered), asked),
+        forecast=Lazy(ranked.forecast),
+        planner_state=agenda.next_state(ranked.state),
+        digest=digest_of_changes(
+            (decisions.bare(job) for job in sorted(loud)), asked, agenda.calendar.decisions
+        ),
+        reservations=agenda.calendar.decisions,
+        budgets=agenda.uses,
     )
-    after = Memo(
+    return planned, _memo(shapes, books, planned, ranked, news, loud)
+
+
+def _memo(
+    shapes: Shapes,
+    books: Books,
+    planned: Plan,
+    ranked: Ranked,
+    news: frozenset[JobId],
+    loud: set[JobId],
+) -> Memo:
+    return Memo(
         known=shapes.known(),
         books=books,
         plan=planned,
-        decided=decided,
+        decided=ranked.decided,
         news=news,
         loud=frozenset(loud),
+        desk=ranked.desk,
+        value=ranked.value,
     )
-    return planned, after
 
 
 def _news(books: Books, decided: Mapping[JobId, Decision], memo: Memo | None) -> frozenset[JobId]:

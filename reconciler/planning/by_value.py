@@ -1,0 +1,295 @@
+"""Decides by value who starts now and who leaves for whom: counts chosen, devices given.
+
+The core answers in rows and counts.  Here its choices become devices, are held against what counts
+cannot see (quotas by type, windows of reservations), and become decisions.  A choice that cannot
+be kept is taken back and the core is asked again without that job, so that nothing rests on it.
+
+Rule kept: a start that needs somebody to leave is a hold first.  It names whom it waits for, its
+devices are nobody else's meanwhile, and the job starts on them once they have left.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from reconciler.domain.plan import Decision
+from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.units import JobId
+from reconciler.planning.agenda import Agenda
+from reconciler.planning.books import Books
+from reconciler.planning.desk import Desk
+from reconciler.planning.holdings import free_rows
+from reconciler.planning.job_facts import Facts
+from reconciler.planning.promises import Promise, promises
+from reconciler.planning.retry import after_attempt
+from reconciler.planning.room import Room
+from reconciler.planning.shapes import Shapes
+from reconciler.planning.starting import preempt, preempting, start
+from reconciler.planning.topology import allocation_of
+from reconciler.planning.value.decide import ValueMemo, decide
+from reconciler.planning.value.fleet import Choices, Ended, Fleet, JobFacts, Start
+from reconciler.planning.value.rules import Rules
+from reconciler.planning.waits import Waits, wait
+
+MOST_REFUSALS = 20
+"""Choices taken back in one cycle, one by one; then whoever's choice fails again waits with all
+others of its team."""
+QUANTUM_S = 600
+"""What an attempt has run before the value test may stop it, where the policy says nothing."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Given:
+    """Devices given in this cycle, and who has to leave for them."""
+
+    starts: dict[JobId, int] = field(default_factory=dict)
+    """Devices of jobs that start now."""
+    holds: dict[JobId, int] = field(default_factory=dict)
+    """Devices kept for jobs that start later: for somebody's leaving, or their own."""
+    waits_for: dict[JobId, tuple[JobId, ...]] = field(default_factory=dict)
+    """Whom each of the holds waits for."""
+    stops: dict[JobId, JobId] = field(default_factory=dict)
+    """Each victim and whom it makes room for."""
+    free: int = 0
+    """Devices nobody has and nobody was given."""
+    freeing: int = 0
+    """Devices of this cycle's victims that nobody was given yet."""
+
+
+class ByValue:
+    """One cycle of the value order."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        shapes: Shapes,
+        books: Books,
+        agenda: Agenda,
+        desk: Desk,
+    ) -> None:
+        self._snapshot = snapshot
+        self._where = shapes.where
+        self._books = books
+        self._rows = shapes.rows
+        self._desk = desk
+        self._agenda = agenda
+        self.bars = {**books.bars, **agenda.bars} if agenda.bars else books.bars
+        self._room = Room(snapshot.teams, shapes.where, desk.holdings, desk.leaving)
+        self.promised = promises(shapes, books, desk, self._room)
+        self._free_of_victims = self._may_begin()
+        self.given = Given()
+        self.choices: Choices | None = None
+
+    def decisions(self, memo: ValueMemo, before: Mapping[JobId, Decision]) -> dict[JobId, Decision]:
+        """Return the decision about every job that wants devices, and about every victim.
+
+        ``before`` are those of the last cycle: a decision that says the same is the same object.
+        """
+        self._choose(memo)
+        given, standings = self.given, self._books.standings
+        decided: dict[JobId, Decision] = dict(self._agenda.leaving)
+        for job, promise in self.promised.items():
+            if not promise.is_moving:
+                self._on_hold(job, promise, decided)
+        for job, devices in given.starts.items():
+            decided[job] = start(
+                self._snapshot, standings[job], devices, self._where, was_freed=False
+            )
+        for job, devices in given.holds.items():
+            if job not in given.stops:
+                decided[job] = preempting(job, given.waits_for[job], devices, self._where)
+        self._wait(decided, before)
+        for victim, for_job in given.stops.items():
+            decided[victim] = preempt(victim, for_job)
+            if victim in given.holds:
+                kept = allocation_of(given.holds[victim], self._where)
+                decided[victim] = replace(
+                    decided[victim], hold=kept, victims=given.waits_for[victim]
+                )
+        return decided
+
+    def _may_begin(self) -> frozenset[JobId]:
+        """Return the jobs whose victims have left and whose team may begin on what was kept."""
+        found = set()
+        for job, promise in self.promised.items():
+            team = job.split("/")[0]
+            if promise.is_moving or promise.victims:
+                continue
+            if self._room.begins(team, promise.devices):
+                found.add(job)
+        return frozenset(found)
+
+    # Asking the core
+
+    def _choose(self, memo: ValueMemo) -> None:
+        refused: set[JobId] = set()
+        for _ in range(len(self._desk.waiting) + 1):
+            choices = decide(
+                self._fleet(refused),
+                self._snapshot.planner_state.value,
+                self._snapshot.now,
+                self._rules(),
+                memo,
+            )
+            self.choices = choices
+            given, room, broken = self._give(choices)
+            if broken is None:
+                self.given, self._room = given, room
+                return
+            refused.add(broken)
+            if len(refused) > MOST_REFUSALS:
+                team = broken.split("/")[0]
+                refused |= {job for job in self._desk.waiting if job.startswith(f"{team}/")}
+
+    def _rules(self) -> Rules:
+        policy = self._snapshot.policy
+        return Rules(
+            rerank_every_s=max(policy.rerank_every_s, 1),
+            quantum_s=policy.preemption.min_run_s or QUANTUM_S,
+        )
+
+    def _fleet(self, refused: set[JobId]) -> Fleet:
+        desk = self._desk
+        out = refused | self._agenda.bars.keys() | self.promised.keys()
+        waiting: list[JobFacts] = list(desk.waiting.values())
+        aside: list[JobFacts] = list(desk.aside.values())
+        if out:
+            aside += [facts for facts in waiting if facts.job in out]
+            waiting = [facts for facts in waiting if facts.job not in out]
+        ended, going_on = self._ended()
+        return Fleet(
+            nodes=self._rows.nodes,
+            free=free_rows(self._rows, desk.holdings, (p.devices for p in self.promised.values())),
+            waiting=waiting,
+            running=list(desk.running.values()),
+            aside=[*aside, *going_on],
+            ended=ended,
+            headroom=self._room.headroom(),
+            account=self._accounts(),
+            shut=self._rows.shut,
+        )
+
+    def _accounts(self) -> dict[JobId, str]:
+        if not self._room:
+            return {}
+        desk, room = self._desk, self._room
+        found = {job: room.account(job.split("/")[0]) for job in (*desk.waiting, *desk.running)}
+        return {job: account for job, account in found.items() if account is not None}
+
+    def _ended(self) -> tuple[list[Ended], list[JobFacts]]:
+        """Return the jobs that have just left for good, and those that come back."""
+        facts = Facts(self._snapshot, self._books, self._rows)
+        over: list[Ended] = []
+        going_on: list[JobFacts] = []
+        for job in sorted(self._books.ended):
+            standing = self._books.ended[job]
+            status, attempt = standing.status, standing.attempt
+            assert status is not None and attempt is not None  # it has ended
+            after = after_attempt(
+                status,
+                attempt,
+                standing.spec,
+                policy=self._snapshot.policy.retry,
+                now=self._snapshot.now,
+            )
+            ended = facts.ended(standing)
+            if after.phase.is_finished:
+                over.append(ended)
+            else:
+                going_on.append(ended.facts)
+        return over, going_on
+
+    # Giving devices
+
+    def _give(self, choices: Choices) -> tuple[Given, Room, JobId | None]:
+        """Return devices for the choices and the room left, or the first job whose choice cannot
+        be kept."""
+        promised = 0
+        for promise in self.promised.values():
+            promised |= promise.devices
+        holdings = self._desk.holdings
+        given = Given(free=self._where.ready & ~(holdings.taken | promised))
+        room = self._room.copy()
+        for chosen in choices.starts:
+            for victim in chosen.victims:
+                given.stops[victim] = chosen.job
+                given.freeing |= holdings.of[victim].devices & self._where.ready
+            room.leave(chosen.victims)
+            if not self._give_one(chosen, given, room):
+                return given, room, chosen.job
+        for job in given.holds:
+            given.waits_for[job] = self._victims_of(given.holds[job], given)
+        return given, room, self._left_in_vain(given)
+
+    def _give_one(self, chosen: Start, given: Given, room: Room) -> bool:
+        holdings, team = self._desk.holdings, chosen.job.split("/")[0]
+        own = 0
+        for victim in chosen.victims:
+            own |= holdings.of[victim].devices
+        freeing, is_moving = given.freeing, chosen.job in given.stops
+        if is_moving:  # to other devices than it leaves
+            freeing &= ~holdings.of[chosen.job].devices
+        devices = self._rows.devices(chosen.nodes, (own & freeing, given.free, freeing))
+        later = is_moving or bool(devices is not None and devices & freeing)
+        if devices is None or not room.allows(team, devices, later=later):
+            return is_moving  # it finds another place once it has left
+        if later:
+            room.keep(team, devices)
+            given.holds[chosen.job] = devices
+        else:
+            room.start(team, devices)
+            given.starts[chosen.job] = devices
+        given.free &= ~devices
+        given.freeing &= ~devices
+        return True
+
+    def _victims_of(self, devices: int, given: Given) -> tuple[JobId, ...]:
+        """Return who has to leave before ``devices`` are free."""
+        of = self._desk.holdings.of
+        return tuple(sorted(job for job in given.stops if of[job].devices & devices))
+
+    def _left_in_vain(self, given: Given) -> JobId | None:
+        """Return a job one of whose victims frees neither its devices nor its quota."""
+        for victim, for_job in list(given.stops.items()):
+            if victim in given.waits_for.get(for_job, ()):
+                continue
+            users = [
+                job
+                for job, names in sorted(given.waits_for.items())
+                if victim in names and job not in given.stops
+            ]
+            if users:
+                given.stops[victim] = users[0]
+                continue
+            team = victim.split("/")[0]
+            if for_job in given.waits_for and self._room.shares(team, for_job.split("/")[0]):
+                given.waits_for[for_job] = tuple(sorted((*given.waits_for[for_job], victim)))
+                continue
+            return for_job
+        return None
+
+    # Telling
+
+    def _on_hold(self, job: JobId, promise: Promise, decided: dict[JobId, Decision]) -> None:
+        if job in self._free_of_victims:
+            standing = self._books.standings[job]
+            decided[job] = start(
+                self._snapshot, standing, promise.devices, self._where, was_freed=True
+            )
+        else:
+            decided[job] = preempting(job, promise.victims, promise.devices, self._where)
+
+    def _wait(self, decided: dict[JobId, Decision], before: Mapping[JobId, Decision]) -> None:
+        for job, bar in self.bars.items():
+            if bar is not None and job not in decided:
+                decided[job] = wait(job, bar.reason, bar.detail, before)
+        waits = Waits(self._rows, self._left_over(), self._room, self._where.unit)
+        kinds = self._desk.kinds
+        rest = ((job, kinds[job]) for job in self._desk.waiting if job not in decided)
+        decided.update(waits.decisions(rest, before))
+
+    def _left_over(self) -> list[int]:
+        """Return what is free in each row once this cycle is carried out."""
+        given = self.given
+        promised = [promise.devices for promise in self.promised.values()]
+        kept = [*promised, *given.starts.values(), *given.holds.values()]
+        return free_rows(self._rows, self._desk.holdings, kept)

@@ -1,0 +1,144 @@
+"""What the value order is asked with, kept from cycle to cycle: holdings, facts, who waits.
+
+A job moves between the tables when something happened to it, and only then; a cycle in which
+little happened copies the tables and changes little.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.domain.attempt import AttemptPhase
+from reconciler.domain.plan import Decision, Verb
+from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.units import Instant, JobId, TeamName
+from reconciler.planning.books import Books
+from reconciler.planning.holdings import Holdings, no_holdings
+from reconciler.planning.job_facts import Facts
+from reconciler.planning.priority import rank_instant
+from reconciler.planning.rows import Rows
+from reconciler.planning.standing import Standing
+from reconciler.planning.topology import Layout
+from reconciler.planning.value.fleet import JobFacts
+from reconciler.planning.waits import Kind
+
+
+@dataclass(slots=True, kw_only=True)
+class Desk:
+    """Mutable while a plan is made, then left alone."""
+
+    holdings: Holdings
+    waiting: dict[JobId, JobFacts] = field(default_factory=dict)
+    """Jobs that may start."""
+    running: dict[JobId, JobFacts] = field(default_factory=dict)
+    """Jobs that hold devices and stay."""
+    aside: dict[JobId, JobFacts] = field(default_factory=dict)
+    """Jobs that are not decided on: leaving, or kept back by a bar that falls by itself."""
+    promised: set[JobId] = field(default_factory=set)
+    """Jobs whose status holds devices for them."""
+    leaving: set[JobId] = field(default_factory=set)
+    """Jobs that hold devices and go."""
+    timed: set[JobId] = field(default_factory=set)
+    """Jobs whose facts change with time alone."""
+    kinds: dict[JobId, Kind] = field(default_factory=dict)
+    """Team and request of the jobs that want devices."""
+    ranked_at: Instant = Instant(0)
+
+    def copy(self) -> "Desk":
+        """Return a desk that changes on its own."""
+        return Desk(
+            holdings=self.holdings.copy(),
+            waiting=dict(self.waiting),
+            running=dict(self.running),
+            aside=dict(self.aside),
+            promised=set(self.promised),
+            leaving=set(self.leaving),
+            timed=set(self.timed),
+            kinds=dict(self.kinds),
+            ranked_at=self.ranked_at,
+        )
+
+    def drop(self, job: JobId) -> None:
+        """Forget a job."""
+        for table in (self.waiting, self.running, self.aside):
+            table.pop(job, None)
+        self.kinds.pop(job, None)
+        for names in (self.promised, self.leaving, self.timed):
+            names.discard(job)
+
+
+def lay_out(
+    snapshot: Snapshot,
+    books: Books,
+    rows: Rows,
+    where: Layout,
+    before: Desk | None,
+    overruled: Mapping[JobId, Decision],
+) -> Desk:
+    """Return the desk of ``snapshot``; ``before`` is that of the books these grew from.
+
+    ``overruled`` are live jobs about which something else is decided than what is settled.
+    """
+    if before is None or books.touched is None:
+        desk = Desk(holdings=no_holdings(where, rows))
+        touched: Iterable[JobId] = books.standings
+    else:
+        desk = before.copy()
+        touched = books.touched | overruled.keys() | before.leaving
+    at = rank_instant(snapshot.now, snapshot.policy)
+    if at != desk.ranked_at:
+        touched = {*touched, *desk.timed}
+        desk.ranked_at = at
+    clerk = _Clerk(desk, Facts(snapshot, books, rows), books, overruled)
+    for job in touched:
+        clerk.look_at(job)
+    return desk
+
+
+@dataclass(frozen=True, slots=True)
+class _Clerk:
+    """Puts jobs where they belong."""
+
+    desk: Desk
+    facts: Facts
+    books: Books
+    overruled: Mapping[JobId, Decision]
+
+    def look_at(self, job: JobId) -> None:
+        desk, standing = self.desk, self.books.standings.get(job)
+        desk.drop(job)
+        live = standing.live if standing is not None else None
+        if standing is None or live is None:
+            desk.holdings.drop(job)
+        else:
+            self._live(job, standing)
+        if standing is None or standing.status is None:
+            return
+        if standing.status.holds:
+            desk.promised.add(job)
+        if job in self.books.bars:
+            self._wanting(job, standing)
+        if standing.spec is not None and standing.spec.deadline is not None:
+            desk.timed.add(job)
+
+    def _live(self, job: JobId, standing: Standing) -> None:
+        desk, live = self.desk, standing.live
+        assert live is not None  # asked only for live jobs
+        held = desk.holdings.of.get(job)
+        if held is None or held.allocation is not live.allocation:
+            held = desk.holdings.put(job, TeamName(job.split("/")[0]), live.allocation)
+        decision = self.overruled.get(job) or self.books.settled[job]
+        facts = self.facts.running(standing, decision, held.held)
+        if live.phase is AttemptPhase.STOPPING or decision.verb is not Verb.KEEP:
+            desk.leaving.add(job)
+            desk.aside[job] = facts
+        else:
+            desk.running[job] = facts
+
+    def _wanting(self, job: JobId, standing: Standing) -> None:
+        bar, spec = self.books.bars[job], standing.spec
+        assert spec is not None  # it wants devices
+        self.desk.kinds[job] = (job.split("/")[0], spec.gpus)
+        if bar is None:
+            self.desk.waiting[job] = self.facts.waiting(standing)
+        elif not bar.after:  # who waits for others has not arrived yet
+            self.desk.aside[job] = self.facts.waiting(standing)

@@ -1,0 +1,80 @@
+"""The two orders a plan may be made in, behind one face.
+
+By score: every contender gets its earliest place in the order of the scores, and whoever is placed
+at this instant starts.  By value: who starts and who leaves is chosen for now, and when everybody
+else starts is only predicted.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from reconciler.domain.plan import Decision, Expectation, PlannerState
+from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.units import JobId
+from reconciler.planning.agenda import Agenda
+from reconciler.planning.books import Books
+from reconciler.planning.by_value import ByValue
+from reconciler.planning.decisions import Places
+from reconciler.planning.desk import Desk, lay_out
+from reconciler.planning.memo import Memo
+from reconciler.planning.outlook import Outlook
+from reconciler.planning.shapes import Shapes
+from reconciler.planning.timetable import Timetable
+from reconciler.planning.value.decide import ValueMemo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """What comparing jobs decided."""
+
+    decided: Mapping[JobId, Decision]
+    """About every job that wants devices, every victim, and whoever the agenda asks to leave."""
+    places: Callable[[], Places]
+    forecast: Callable[[], Mapping[JobId, Expectation]]
+    state: PlannerState
+    desk: Desk | None = None
+    value: ValueMemo = field(default_factory=ValueMemo)
+
+
+def by_score(
+    snapshot: Snapshot, shapes: Shapes, books: Books, agenda: Agenda, memo: Memo | None
+) -> Ranked:
+    """Compare the jobs by score alone."""
+    timetable = Timetable(snapshot, shapes, books)
+    return Ranked(
+        decided=timetable.decisions(),
+        places=timetable.places,
+        forecast=timetable.forecast,
+        state=snapshot.planner_state,
+    )
+
+
+def by_value(
+    snapshot: Snapshot, shapes: Shapes, books: Books, agenda: Agenda, memo: Memo | None
+) -> Ranked:
+    """Compare the jobs by the value of what they wait for."""
+    before = None if memo is None else memo.desk
+    desk = lay_out(snapshot, books, shapes.rows, shapes.where, before, agenda.leaving)
+    value = ValueMemo() if memo is None else memo.value
+    chosen = ByValue(snapshot, shapes, books, agenda, desk)
+    decided = chosen.decisions(value, {} if memo is None else memo.decided)
+    choices = chosen.choices
+    outlook = Outlook(
+        snapshot,
+        shapes,
+        books,
+        chosen.bars,
+        decided,
+        () if choices is None else choices.ranking,
+    )
+    state = snapshot.planner_state
+    if choices is not None:
+        state = replace(state, value=choices.state)
+    return Ranked(
+        decided=decided,
+        places=outlook.places,
+        forecast=outlook.forecast,
+        state=state,
+        desk=desk,
+        value=value,
+    )

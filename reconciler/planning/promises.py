@@ -1,0 +1,67 @@
+"""Which recorded holds still stand: devices kept for a job while somebody leaves them.
+
+A hold stands while it is whole, on ready nodes, within quota, and nobody but its victims is on it.
+A victim that moves has one too: the devices it goes to, while it is still leaving its old ones.
+"""
+
+from dataclasses import dataclass
+
+from reconciler.domain.job import JobSpec
+from reconciler.domain.status import Hold
+from reconciler.domain.units import JobId
+from reconciler.planning.books import Books
+from reconciler.planning.desk import Desk
+from reconciler.planning.placement import fits
+from reconciler.planning.room import Room
+from reconciler.planning.shapes import Shapes
+from reconciler.planning.topology import bits_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """Devices kept for one job."""
+
+    devices: int
+    victims: tuple[JobId, ...] = ()
+    """Who has not left yet, sorted; empty: the devices are free."""
+    is_moving: bool = False
+    """True for a victim that is still on its old devices."""
+
+
+def promises(shapes: Shapes, books: Books, desk: Desk, room: Room) -> dict[JobId, Promise]:
+    """Return the holds that stand, sorted by job, each counted in ``room``."""
+    found: dict[JobId, Promise] = {}
+    taken = 0
+    for job in sorted(desk.promised):
+        standing = books.standings[job]
+        status, spec = standing.status, standing.spec
+        is_moving = job in desk.leaving
+        if status is None or spec is None or not (is_moving or job in desk.waiting):
+            continue
+        promise = _standing_hold(status.holds[0], spec, shapes, books, desk, is_moving=is_moving)
+        if promise is None or promise.devices & taken:
+            continue
+        team = job.split("/")[0]
+        if not room.allows_later(team, promise.devices, promise.victims):
+            continue
+        room.keep(team, promise.devices)
+        taken |= promise.devices
+        found[job] = promise
+    return found
+
+
+def _standing_hold(
+    hold: Hold, spec: JobSpec, shapes: Shapes, books: Books, desk: Desk, *, is_moving: bool
+) -> Promise | None:
+    where = shapes.where
+    devices = bits_of(hold.devices, where) & where.ready
+    shape = shapes.of(spec.gpus)
+    if devices.bit_count() != shape.count or not fits(shape, devices, where):
+        return None
+    left = (books.read.owner.get(attempt) for attempt in hold.victims)
+    victims = tuple(sorted(job for job in left if job is not None and job in books.live))
+    if devices & desk.holdings.taken:
+        on_it = (job for job, held in desk.holdings.of.items() if held.devices & devices)
+        if any(job not in victims for job in on_it):
+            return None
+    return Promise(devices=devices, victims=victims, is_moving=is_moving)

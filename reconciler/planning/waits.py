@@ -1,0 +1,101 @@
+"""Why each job that does not start now waits, in the words of the request and the team.
+
+Jobs that ask for the same in the same team wait for the same reason, so it is worked out once for
+them all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from reconciler.domain.job import GpuRequest
+from reconciler.domain.plan import Decision, Verb
+from reconciler.domain.reason import Reason
+from reconciler.domain.units import JobId
+from reconciler.planning.eligibility import words
+from reconciler.planning.room import Room
+from reconciler.planning.rows import Rows, within_of
+from reconciler.planning.value.fleet import Within
+
+Kind = tuple[str, GpuRequest]
+"""Team and request."""
+Told = tuple[Reason, str]
+
+
+class Waits:
+    """Tells why, given what is left once this plan is carried out.  Local to one planning call."""
+
+    def __init__(self, rows: Rows, free: Sequence[int], room: Room, unit: str) -> None:
+        self._rows = rows
+        self._free = free
+        self._room = room
+        self._unit = unit
+        self._told: dict[Kind, Told] = {}
+        self._most: dict[tuple[Within, int, bool], int] = {}
+
+    def decisions(
+        self, jobs: Iterable[tuple[JobId, Kind]], before: Mapping[JobId, Decision]
+    ) -> Iterable[tuple[JobId, Decision]]:
+        """Yield the wait of each job; the very decision of ``before`` where it is the same."""
+        told = self._told
+        for job, kind in jobs:
+            why = told.get(kind)
+            if why is None:
+                why = told[kind] = self.why(kind)
+            yield job, wait(job, *why, before)
+
+    def why(self, kind: Kind) -> Told:
+        """Return the reason and the words for jobs of one kind."""
+        team, request = kind
+        pools = [
+            number
+            for number in range(len(self._rows.pools))
+            if self._rows.pools_for(request) >> number & 1
+        ]
+        allowed = [pool for pool in pools if self._is_allowed(team, pool, request.count)]
+        within = within_of(request)
+        if not any(self._fits(within, pool, request.count, empty=True) for pool in allowed):
+            return Reason.QUOTA_EXCEEDED, f"the quota of team {team} is in use"
+        if not any(self._fits(within, pool, request.count) for pool in allowed):
+            return Reason.GPUS_BUSY, f"needs {words(request, self._unit)}"
+        return Reason.BEHIND_HIGHER_RANK, "what is free is promised to jobs ahead of it"
+
+    def _is_allowed(self, team: str, pool: int, gpus: int) -> bool:
+        if not self._room.is_bounded(team):
+            return True
+        kind = self._rows.pools[pool][0]
+        return self._room.allows_of_type(team, kind, gpus)
+
+    def _fits(self, within: Within, pool: int, gpus: int, *, empty: bool = False) -> bool:
+        key = (within, pool, empty)
+        most = self._most.get(key)
+        if most is None:
+            most = self._most[key] = self._most_free(within, pool, empty=empty)
+        return most >= gpus
+
+    def _most_free(self, within: Within, pool: int, *, empty: bool) -> int:
+        """Return the most devices of a pool that one domain has: free, or at all."""
+        nodes = self._rows.nodes
+        free = self._rows.ready if empty else self._free
+        here = [(row, free[row]) for row, of in enumerate(nodes.pool) if of == pool and free[row]]
+        if within is Within.UNIT:
+            return max((count for _, count in here), default=0)
+        if within is Within.POOL:
+            return sum(count for _, count in here)
+        group = nodes.node if within is Within.NODE else nodes.rack
+        sums: dict[int, int] = {}
+        for row, count in here:
+            sums[group[row]] = sums.get(group[row], 0) + count
+        return max(sums.values(), default=0)
+
+
+def wait(job: JobId, reason: Reason, detail: str, before: Mapping[JobId, Decision]) -> Decision:
+    """Return a job's wait; the very decision of ``before`` where it is the same."""
+    old = before.get(job)
+    if (
+        old is not None
+        and old.reason is reason
+        and old.verb is Verb.WAIT
+        and old.detail == detail
+        and old.hold is None
+    ):
+        return old
+    return Decision(job=job, verb=Verb.WAIT, reason=reason, detail=detail)
