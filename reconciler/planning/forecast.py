@@ -1,110 +1,92 @@
 """When each job is expected to start and end, and when a published expectation is out of date.
 
-Two walks over the same contenders: one takes everything to last its p50 and decides; the other
-takes everything to last its p90 and only predicts.  A start's p90 is never before its p50.
+Everybody is planned over exact capacity twice: once everything lasts its p50, once its p90.
+Computed when the forecast is read or due, never to decide a cycle.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from reconciler.domain.attempt import Attempt
+from reconciler.domain.cluster import Allocation
 from reconciler.domain.plan import Expectation
-from reconciler.domain.units import Instant, JobId, TeamName
-from reconciler.planning.backfill import Pass, Schedule
-from reconciler.planning.board import Board, Booking, Contender, Holder, Place
-from reconciler.planning.topology import Layout, allocation_of
+from reconciler.domain.units import DeviceId, Instant, JobId, NodeName
+from reconciler.planning.capacity.devices import RowDevices, allocations
+from reconciler.planning.capacity.grid import Grid
+from reconciler.planning.everyone import Everyone, Found, Walk
+from reconciler.planning.topology import allocation_of
 
 MOVED_S = 600
 MOVED_SHARE = 0.10
 
 
-def late_schedule(
-    schedule: Schedule,
-    *,
-    holders: Iterable[Holder],
-    contenders: Mapping[JobId, Contender],
-) -> Schedule:
-    """Return the walk by p90, with everything that ``schedule`` decided now as given."""
-    board = Board(schedule.board.now, schedule.board.where, schedule.board.teams)
-    ends: dict[JobId, Instant] = {}
-    victims = {v.job for p in schedule.preemptions.values() for v in p.victims}
-    for holder in holders:
-        until = holder.until.p90
-        if holder.job in victims:
-            until = Instant(board.now + holder.attempt.grace_s)
-        elif not holder.comes_back:
-            ends[holder.job] = until
-        board.book(_booking(holder.job, holder.team, holder.devices, board.now, until))
-    late = Schedule(board=board)
-    rest: list[Contender] = []
-    for job, contender in contenders.items():
-        place = schedule.places.get(job)
-        if place is None:
-            continue
-        if _is_decided(job, contender, place, schedule):
-            fixed = _late_place(contender, place, schedule)
-            late.places[job], ends[job] = fixed, fixed.end
-            board.book(_booking(job, contender.spec.team, place.devices, board.now, fixed.end))
-        else:
-            rest.append(contender)
-    floors = {contender.job: schedule.places[contender.job].start for contender in rest}
-    return Pass(schedule=late, ends=ends, is_late=True, floors=floors).walk(rest)
-
-
-def _is_decided(job: JobId, contender: Contender, place: Place, schedule: Schedule) -> bool:
-    starts_now = contender.can_start and place.start == schedule.board.now
-    return starts_now or job in schedule.on_hold or job in schedule.preemptions
-
-
-def _late_place(contender: Contender, place: Place, schedule: Schedule) -> Place:
-    start = place.start
-    preemption = schedule.preemptions.get(contender.job)
-    if preemption is not None:
-        grace_s = max(victim.attempt.grace_s for victim in preemption.victims)
-        start = Instant(max(start, schedule.board.now + grace_s))
-    elif contender.job in schedule.on_hold and contender.hold is not None:
-        start = max(start, contender.hold.until.p90)
-    return Place(
-        devices=place.devices,
-        start=start,
-        end=Instant(start + contender.left.p90),
-        rests_on=place.rests_on,
-    )
-
-
-def _booking(job: JobId, team: TeamName, devices: int, start: Instant, end: Instant) -> Booking:
-    return Booking(job=job, team=team, devices=devices, start=start, end=end)
-
-
-def expectations(
-    early: Schedule, late: Schedule, *, holders: Iterable[Holder], where: Layout
-) -> dict[JobId, Expectation]:
+def forecast(view: Everyone) -> dict[JobId, Expectation]:
     """Return what is expected of every job that holds devices or has a place, sorted by job.
 
     A job that is leaving its devices is told by its next place.
     """
-    found = {
-        holder.job: Expectation(
-            job=holder.job,
-            start_p50=_started(holder.attempt),
-            start_p90=_started(holder.attempt),
-            end_p50=holder.until.p50,
-            end_p90=max(holder.until.p50, holder.until.p90),
-            allocation=holder.attempt.allocation,
-        )
-        for holder in holders
-    }
-    for job, place in early.places.items():
-        slow = late.places.get(job)
+    early = Walk(view, is_late=False).found({})
+    late = Walk(view, is_late=True).found(early.slots)
+    found = {holder.job: _held(view, position) for position, holder in enumerate(view.holders)}
+    found.update(_planned(view, early, late))
+    return {job: found[job] for job in sorted(found)}
+
+
+def _held(view: Everyone, position: int) -> Expectation:
+    holder = view.holders[position]
+    until = view.until(holder)
+    return Expectation(
+        job=holder.job,
+        start_p50=_started(holder.attempt),
+        start_p90=_started(holder.attempt),
+        end_p50=until.p50,
+        end_p90=max(until.p50, until.p90),
+        allocation=holder.attempt.allocation,
+    )
+
+
+def _planned(view: Everyone, early: Found, late: Found) -> dict[JobId, Expectation]:
+    places = {job: allocation_of(fixed.devices, view.where) for job, fixed in view.fixed.items()}
+    jobs = [job for job in early.slots if job not in places]
+    named = allocations(
+        row_devices(view.gangs.grid),
+        _busy(view, places, early),
+        (early.slots[job] for job in jobs),
+    )
+    places.update(zip(jobs, named, strict=True))
+    found = {}
+    for job, slot in early.slots.items():
+        slow = late.slots.get(job, slot)
         found[job] = Expectation(
             job=job,
-            start_p50=place.start,
-            start_p90=place.start if slow is None else max(place.start, slow.start),
-            end_p50=place.end,
-            end_p90=place.end if slow is None else max(place.end, slow.end),
-            allocation=allocation_of(place.devices, where),
-            rests_on=place.rests_on,
+            start_p50=slot.start,
+            start_p90=max(slot.start, slow.start),
+            end_p50=slot.end,
+            end_p90=max(slot.end, slow.end),
+            allocation=places[job],
+            rests_on=early.rests_on.get(job, ()),
         )
-    return {job: found[job] for job in sorted(found)}
+    return found
+
+
+def row_devices(grid: Grid) -> Sequence[RowDevices]:
+    """Return the devices of every row by name."""
+    return [
+        RowDevices(grid.names[node], members)
+        for node, members in zip(grid.node.tolist(), grid.members, strict=True)
+    ]
+
+
+def _busy(
+    view: Everyone, places: Mapping[JobId, Allocation], early: Found
+) -> dict[tuple[NodeName, DeviceId], int]:
+    """Return until when each device is held, by holders and by the places this cycle fixed."""
+    held = [(holder.attempt.allocation, view.until(holder).p50) for holder in view.holders]
+    held += [(place, early.slots[job].end) for job, place in places.items()]
+    busy: dict[tuple[NodeName, DeviceId], int] = {}
+    for allocation, end in held:
+        for pair in allocation.devices():
+            busy[pair] = max(busy.get(pair, 0), end)
+    return busy
 
 
 def _started(attempt: Attempt) -> Instant:
@@ -125,7 +107,14 @@ def forecast_moved(
 
 
 def _moved(old: Expectation, new: Expectation, now: Instant) -> bool:
-    if old.allocation != new.allocation:
+    if _place(old) != _place(new):
         return True
     bound = max(MOVED_S, MOVED_SHARE * max(old.start_p50 - now, 0))
     return abs(new.start_p50 - old.start_p50) > bound or abs(new.start_p90 - old.start_p90) > bound
+
+
+def _place(expected: Expectation) -> Mapping[NodeName, int]:
+    """Return how many devices of each node: which of them is settled when the job starts."""
+    if expected.allocation is None:
+        return {}
+    return {share.node: len(share.devices) for share in expected.allocation.shares}

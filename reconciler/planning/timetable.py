@@ -17,9 +17,11 @@ from reconciler.planning.books import Books
 from reconciler.planning.contenders import Wishes, by_job
 from reconciler.planning.decisions import Places
 from reconciler.planning.eligibility import counted, words
-from reconciler.planning.forecast import expectations, late_schedule
+from reconciler.planning.everyone import Everyone, Fixed
+from reconciler.planning.forecast import forecast
 from reconciler.planning.placement import fits
 from reconciler.planning.preemption import Preemption, choose_victims
+from reconciler.planning.remaining import Moment
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.topology import allocation_of
 
@@ -35,6 +37,7 @@ class Timetable:
     ) -> None:
         self._snapshot = snapshot
         self._where = shapes.where
+        self._shapes = shapes
         self._jobs = books.standings
         self._ended = books.ended
         self._bars = books.bars
@@ -220,9 +223,45 @@ class Timetable:
 
     def forecast(self) -> dict[JobId, Expectation]:
         """Return what is expected of every job that holds devices or has a place."""
-        contenders = dict(self.contenders)
+        contenders, leaving = dict(self.contenders), {}
         for preemption in self.schedule.preemptions.values():
             for victim in preemption.victims:
-                contenders[victim.job] = self._returning(victim, preemption.gone_at)
-        late = late_schedule(self.schedule, holders=self._holders.values(), contenders=contenders)
-        return expectations(self.schedule, late, holders=self._holders.values(), where=self._where)
+                gone_at = preemption.gone_at
+                contenders[victim.job] = self._returning(victim, gone_at)
+                leaving[victim.job] = self._no_later_than_grace(gone_at, victim.attempt.grace_s)
+        places = self.schedule.places
+        fixed = {
+            job: found
+            for job, contender in contenders.items()
+            if job in places and (found := self._fixed(contender, places[job])) is not None
+        }
+        return forecast(
+            Everyone(
+                now=self._snapshot.now,
+                where=self._where,
+                gangs=self._shapes.gangs,
+                teams=self._snapshot.teams,
+                holders=tuple(self._holders.values()),
+                contenders=sorted(contenders.values(), key=lambda contender: contender.key),
+                fixed=fixed,
+                leaving=leaving,
+            )
+        )
+
+    def _fixed(self, contender: Contender, place: Place) -> Fixed | None:
+        """Return where a contender was given devices in this cycle; None while it only waits."""
+        job, start = contender.job, Moment(p50=place.start, p90=place.start)
+        if job in self._bars and self._starts_now(contender):
+            return Fixed(devices=place.devices, start=start)
+        if job in self.schedule.preemptions:
+            victims = self.schedule.preemptions[job].victims
+            longest_s = max(victim.attempt.grace_s for victim in victims)
+            start = self._no_later_than_grace(place.start, longest_s)
+        elif job in self.schedule.on_hold and contender.hold is not None:
+            start = Moment(p50=place.start, p90=max(place.start, contender.hold.until.p90))
+        else:
+            return None
+        return Fixed(devices=place.devices, start=start, rests_on=place.rests_on)
+
+    def _no_later_than_grace(self, expected: Instant, grace_s: int) -> Moment:
+        return Moment(p50=expected, p90=Instant(max(expected, self._snapshot.now + grace_s)))

@@ -5,15 +5,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.domain.plan import Verb
+from reconciler.domain.plan import Expectation, Verb
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import Instant, Seconds
 from reconciler.planning import remaining
+from reconciler.planning.books import open_books
+from reconciler.planning.capacity.grid import grid_of
 from reconciler.planning.occupancy import Timeline
 from reconciler.planning.placement import fits
 from reconciler.planning.plan import plan
+from reconciler.planning.shapes import Shapes
+from reconciler.planning.timetable import Timetable
 from reconciler.planning.topology import allocation_of, layout, shape
 from tests.property.brute import Busy, earliest_start, gang_fits
+from tests.property.brute_rows import Book, earliest, rows_of
 from tests.strategies import clusters, queues, requests
 from tests.values import NOW, a_cluster, a_spec
 
@@ -59,25 +64,51 @@ def test_a_gang_fits_where_it_fits(nodes: dict[str, Any], asked: dict[str, Any],
 
 @given(queues())
 def test_every_place_is_the_earliest_under_the_higher_ranks(snapshot: Snapshot) -> None:
+    shapes = Shapes(snapshot.cluster, None)
+    timetable = Timetable(snapshot, shapes, open_books(snapshot, shapes, None))
     planned, _ = plan(snapshot)
     busy = [
         Busy(frozenset(expected.allocation.devices()), NOW, expected.end_p50)
         for job, expected in planned.forecast.items()
         if planned.decisions[job].verb is Verb.KEEP and expected.allocation is not None
     ]
-    ranked = sorted(
-        (d for d in planned.decisions.values() if d.rank is not None), key=lambda d: d.rank or 0
-    )
 
-    for decision in ranked:
+    for job, contender in timetable.contenders.items():
+        place = timetable.schedule.places.get(job)
+        plain = earliest_start(
+            contender.spec.gpus,
+            snapshot.cluster,
+            busy,
+            now=snapshot.now,
+            duration_s=contender.left.p50,
+        )
+        assert (None if place is None else place.start) == plain
+        if place is not None:
+            pairs = frozenset(allocation_of(place.devices, shapes.where).devices())
+            busy.append(Busy(pairs, place.start, place.end))
+
+
+@given(queues())
+def test_every_forecast_start_is_the_earliest_under_the_higher_ranks(snapshot: Snapshot) -> None:
+    planned, _ = plan(snapshot)
+    grid = grid_of(layout(snapshot.cluster))
+    book = Book(rows_of(snapshot.cluster))
+
+    def take(expected: Expectation) -> None:
+        assert expected.allocation is not None
+        for row, count in zip(*grid.rows_of(expected.allocation), strict=True):
+            book.taken.append((row, count, max(expected.start_p50, NOW), expected.end_p50))
+
+    for job, expected in planned.forecast.items():
+        if planned.decisions[job].verb in (Verb.KEEP, Verb.START):
+            take(expected)
+    waiting = [d for d in planned.decisions.values() if d.verb is Verb.WAIT and d.rank]
+    for decision in sorted(waiting, key=lambda d: d.rank or 0):
         spec = snapshot.desired.jobs[decision.job].spec
         assert spec is not None
         whole = remaining.total(spec, (), snapshot.policy)
-        plain = earliest_start(
-            spec.gpus, snapshot.cluster, busy, now=snapshot.now, duration_s=whole.p50
-        )
-        expected = planned.forecast.get(decision.job)
-        assert (None if expected is None else expected.start_p50) == plain
-        if expected is not None and expected.allocation is not None:
-            pairs = frozenset(expected.allocation.devices())
-            busy.append(Busy(pairs, expected.start_p50, expected.end_p50))
+        plain = earliest(spec.gpus, book, whole.p50, NOW + 1, spec.team, {})
+        found = planned.forecast.get(decision.job)
+        assert (None if found is None else found.start_p50) == plain
+        if found is not None:
+            take(found)

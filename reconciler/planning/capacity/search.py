@@ -253,7 +253,7 @@ def _in_fullest(group: Groups, ready: Ints, closing: Ints, width: int) -> tuple[
     """Return the rows of the group that holds the gang with the fewest rows to spare."""
     of_ready, of_closing = group[ready], group[closing]
     count = np.bincount(np.concatenate((of_ready, of_closing)))
-    count[count < width] = len(group) + 1
+    count[count < width] = FOREVER
     fullest = int(count.argmin())
     return ready[of_ready == fullest], closing[of_closing == fullest]
 

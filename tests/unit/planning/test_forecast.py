@@ -46,8 +46,12 @@ def test_an_end_alone_is_no_move() -> None:
     assert not moved(end_p50=Instant(OLD.end_p50 + 5 * HOUR))
 
 
-def test_another_place_is_a_move() -> None:
-    assert moved(allocation=devices_of(a_cluster(), {"n1": [0, 2]}))
+def test_another_node_is_a_move_and_another_device_of_it_is_none() -> None:
+    two = a_cluster({"n1": 8, "n2": 8})
+
+    assert moved(allocation=devices_of(two, {"n2": [0, 1]}))
+    assert moved(allocation=devices_of(two, {"n1": [0], "n2": [1]}))
+    assert not moved(allocation=devices_of(two, {"n1": [0, 2]}))
 
 
 def test_a_job_that_came_or_went_is_a_move() -> None:

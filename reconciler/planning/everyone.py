@@ -1,0 +1,221 @@
+"""When and where could everybody run?  The plan of all contenders over exact capacity.
+
+What holds devices holds them until it is expected to be gone; what this cycle fixed is given; all
+others get their earliest place in rank order, after their dependencies and within their quotas.
+Asked twice: once with everything taken to last its p50, once its p90, and then no start is earlier
+than the first time.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+from reconciler.domain.team import Team
+from reconciler.domain.units import Instant, JobId, TeamName
+from reconciler.planning.board import Contender, Holder
+from reconciler.planning.capacity.cold import Ask, place_first
+from reconciler.planning.capacity.gang import Gangs
+from reconciler.planning.capacity.holds import Holds, Taken
+from reconciler.planning.capacity.profile import Limits, Profile, Pushes
+from reconciler.planning.capacity.search import Slot
+from reconciler.planning.capacity.state import State
+from reconciler.planning.quota import ALL_TYPES
+from reconciler.planning.remaining import Moment
+from reconciler.planning.topology import Layout, positions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """What this cycle decided about one contender: it starts there, now or once others left."""
+
+    devices: int
+    start: Moment
+    rests_on: tuple[JobId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Everyone:
+    """All that wants or holds devices after one cycle's decisions."""
+
+    now: Instant
+    where: Layout
+    gangs: Gangs
+    teams: Mapping[TeamName, Team]
+    holders: Sequence[Holder]
+    contenders: Sequence[Contender]
+    """In rank order; jobs that are leaving their devices and come back are among them."""
+    fixed: Mapping[JobId, Fixed] = field(default_factory=dict)
+    leaving: Mapping[JobId, Moment] = field(default_factory=dict)
+    """When holders that this cycle asked to leave are expected gone."""
+
+    def until(self, holder: Holder) -> Moment:
+        """Return when a holder is expected to be gone."""
+        return self.leaving.get(holder.job, holder.until)
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """Where each contender is planned, and whose ends that rests on."""
+
+    slots: dict[JobId, Slot] = field(default_factory=dict)
+    rests_on: dict[JobId, tuple[JobId, ...]] = field(default_factory=dict)
+
+
+class Walk:
+    """One pass over everybody; ``is_late`` takes everything to last its p90."""
+
+    def __init__(self, view: Everyone, *, is_late: bool) -> None:
+        self._view = view
+        self._is_late = is_late
+        self._grid = view.gangs.grid
+        self._limits = accounts(view.teams, self._grid.types, view.now)
+        self._pushes = Pushes()
+        self._ends: dict[JobId, Instant] = {}
+        self._ending: dict[tuple[int, int], list[JobId]] = {}
+        self._team_ending: dict[tuple[TeamName, int], list[JobId]] = {}
+        self._slots: dict[JobId, Slot] = {}
+        taken = [*self._held(), *self._fixed()]
+        shortest = min((c.left.at(is_late=is_late) for c in view.contenders), default=1)
+        self._state = State(self._grid, Holds.of(taken), view.now, shortest=shortest)
+
+    def found(self, floors: Mapping[JobId, Slot]) -> Found:
+        """Place all contenders, none before its start in ``floors``."""
+        view, found = self._view, Found(slots=self._slots)
+        waiting = {c.job: rank for rank, c in enumerate(view.contenders) if c.job not in view.fixed}
+        for job, fixed in view.fixed.items():
+            found.rests_on[job] = fixed.rests_on
+        heap = list(waiting.values())
+        heapify(heap)
+        parked: dict[JobId, list[int]] = {}
+        while heap:
+            rank = heappop(heap)
+            contender = view.contenders[rank]
+            behind = next((each for each in contender.after if each in waiting), None)
+            if behind is not None:
+                parked.setdefault(behind, []).append(rank)
+                continue
+            del waiting[contender.job]
+            self._place(contender, found, floors)
+            for other in parked.pop(contender.job, ()):
+                heappush(heap, other)
+        return found
+
+    def _held(self) -> Iterable[Taken]:
+        for holder in self._view.holders:
+            end = self._view.until(holder).at(is_late=self._is_late)
+            rows, counts = self._grid.rows_of(holder.attempt.allocation)
+            if not holder.comes_back and holder.job not in self._view.leaving:
+                self._ends[holder.job] = end
+            self._note(holder.job, holder.team, rows, counts, self._view.now, end)
+            yield rows, counts, self._view.now, end
+
+    def _fixed(self) -> Iterable[Taken]:
+        """Yield what is kept for fixed contenders: from now on where nobody is on it."""
+        busy = 0
+        for holder in self._view.holders:
+            busy |= holder.devices
+        for contender in self._view.contenders:
+            fixed = self._view.fixed.get(contender.job)
+            if fixed is None:
+                continue
+            start = fixed.start.at(is_late=self._is_late)
+            end = Instant(start + contender.left.at(is_late=self._is_late))
+            rows, counts = self._rows(fixed.devices)
+            self._ends[contender.job] = end
+            self._slots[contender.job] = Slot(start, end, rows, counts)
+            self._note(contender.job, contender.spec.team, rows, counts, self._view.now, end)
+            for devices, since in (
+                (fixed.devices & busy, start),
+                (fixed.devices & ~busy, self._view.now),
+            ):
+                if devices:
+                    yield *self._rows(devices), since, end
+
+    def _rows(self, devices: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        held = self._grid.rows_of_positions(positions(devices))
+        return tuple(held), tuple(held.values())
+
+    def _note(
+        self,
+        job: JobId,
+        team: TeamName,
+        rows: Sequence[int],
+        counts: Sequence[int],
+        start: int,
+        end: int,
+    ) -> None:
+        """Remember who ends where, and count a team's use."""
+        for row in rows:
+            self._ending.setdefault((row, end), []).append(job)
+        limits = self._limits.get(team)
+        if limits is not None:
+            self._team_ending.setdefault((team, end), []).append(job)
+            for row, count in zip(rows, counts, strict=True):
+                limits.spend(self._grid.type_of[row], start, end, count)
+
+    def _place(self, contender: Contender, found: Found, floors: Mapping[JobId, Slot]) -> None:
+        if any(each not in self._ends for each in contender.after):
+            return
+        latest = max((self._ends[each] for each in contender.after), default=self._view.now)
+        soonest = Instant(max(contender.not_before, latest, self._view.now + 1))
+        floor = floors.get(contender.job)
+        ask = Ask(
+            gang=self._view.gangs.of(contender.spec.gpus),
+            duration_s=contender.left.at(is_late=self._is_late),
+            not_before=soonest if floor is None else max(soonest, floor.start),
+            limits=self._limits.get(contender.spec.team),
+        )
+        slot = place_first(self._state, ask, self._pushes)
+        if slot is None:
+            return
+        job, team = contender.job, contender.spec.team
+        if not self._is_late:
+            found.rests_on[job] = self._rests_on(contender, slot)
+            for row in slot.rows:
+                self._ending.setdefault((row, slot.end), []).append(job)
+            if ask.limits is not None:
+                self._team_ending.setdefault((team, slot.end), []).append(job)
+        self._ends[job] = slot.end
+        found.slots[job] = slot
+
+    def _rests_on(self, contender: Contender, slot: Slot) -> tuple[JobId, ...]:
+        """Return whose end a start waits for: on its rows, in its team's quota, or before it."""
+        start = slot.start
+        rests = {each for each in contender.after if self._ends[each] == start}
+        on_rows = {job for row in slot.rows for job in self._ending.get((row, start), ())}
+        if not on_rows:
+            on_rows.update(self._team_ending.get((contender.spec.team, start), ()))
+        return tuple(sorted((rests | on_rows) - {contender.job}))
+
+
+def accounts(
+    teams: Mapping[TeamName, Team], types: Sequence[str], now: Instant
+) -> dict[TeamName, Limits]:
+    """Return what bounds each team that has a quota.
+
+    Teams of one cohort lend to each other: together they are bounded by the sum of their quotas.
+    """
+    total: dict[tuple[str, str], int] = {}
+    for team in teams.values():
+        for kind, gpus in team.quota_gpus.items():
+            key = (_account(team), kind)
+            total[key] = total.get(key, 0) + gpus
+    profiles = {key: Profile(gpus, now) for key, gpus in total.items()}
+    return {
+        name: Limits(
+            tuple(
+                tuple(
+                    profiles[_account(team), kind]
+                    for kind in (ALL_TYPES, device_type)
+                    if kind in team.quota_gpus
+                )
+                for device_type in types
+            )
+        )
+        for name, team in teams.items()
+        if team.quota_gpus
+    }
+
+
+def _account(team: Team) -> str:
+    return f"cohort {team.cohort}" if team.cohort is not None else team.name
