@@ -30,6 +30,7 @@ from reconciler.store.status_tree import (
     BUDGETS_FILE,
     CURSOR_FILE,
     FORECAST_FILE,
+    HISTORY_FILE,
     status_path,
 )
 
@@ -51,6 +52,8 @@ class Decided:
     """The forecast that lies there."""
     runs_dir: str
     epoch: int
+    history: bytes | None = None
+    """The history with what attempts that end here taught; None: it stays as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,8 @@ def decision_commit(decided: Decided) -> DecisionCommit | None:
             devices=sum(len(node.devices) for node in nodes),
         )
         files[CURSOR_FILE] = cursor_to_json(cursor)
+    if decided.history is not None:
+        files[HISTORY_FILE] = decided.history
     if forecast is not None:
         files[FORECAST_FILE] = forecast_to_json(forecast)
     inputs, recorded = encode(decided.inputs, decided.before)

@@ -44,7 +44,7 @@ class Launches:
 
         Raises ``LauncherError`` (not retryable) where its document cannot be derived again.
         """
-        spec, document = self._document(status.job, attempt)
+        spec, document = self.pinned(status.job, attempt)
         return launch_request(
             spec=spec,
             document=document,
@@ -63,7 +63,11 @@ class Launches:
         }
         self._pinned = {key: value for key, value in self._pinned.items() if key in live}
 
-    def _document(self, job: JobId, attempt: Attempt) -> Pinned:
+    def pinned(self, job: JobId, attempt: Attempt) -> Pinned:
+        """Return the spec and the document that an attempt runs.
+
+        Raises ``LauncherError`` (not retryable) where they cannot be derived again.
+        """
         key = (job, attempt.commit)
         if key not in self._pinned:
             path = f"jobs/{job}.yaml"

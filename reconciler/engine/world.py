@@ -16,6 +16,7 @@ from reconciler.domain.units import CommitId, Instant
 from reconciler.engine.decision import Decided, decision_commit
 from reconciler.engine.launch_failures import LaunchFailures
 from reconciler.engine.launches import Launches, live_runs
+from reconciler.engine.lessons import ended_attempts, history_after
 from reconciler.engine.logging import Log
 from reconciler.engine.machine import Machine
 from reconciler.engine.main_reader import Look, MainReader
@@ -153,6 +154,7 @@ class LiveWorld:
                 published=branch.forecast,
                 runs_dir=parts.runs_dir,
                 epoch=parts.statuses.held.epoch if parts.statuses.held else 0,
+                history=self._history(branch.tree, update, snapshot),
             )
         )
         if made is None:
@@ -175,6 +177,19 @@ class LiveWorld:
                 commit=commit[:10],
             )  # fmt: skip
         parts.notifier.recorded(before, after, look.reading)
+
+    def _history(self, tree: StatusTree, update: StatusUpdate, snapshot: Snapshot) -> bytes | None:
+        ended = list(ended_attempts(tree.statuses, update.changed))
+        if not ended:
+            return None
+        return history_after(
+            tree.history,
+            ended,
+            launches=self._parts.launches,
+            cluster=snapshot.cluster,
+            runs_dir=self._parts.runs_dir,
+            log=self._parts.log,
+        )
 
     def apply(self, action: Action) -> ApplyResult:
         """Ask the launcher for one recorded action; its failures come back as a result."""

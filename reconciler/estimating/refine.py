@@ -31,6 +31,8 @@ class FleetRun:
     gpu: Gpu
     peak_gib: float | None = None
     """Largest device memory of any of its GPUs."""
+    allocated_gib: float | None = None
+    """Largest ``max_memory_allocated`` of any of its GPUs."""
     tokens_per_s_per_gpu: float | None = None
 
 
@@ -45,13 +47,15 @@ def refined(constants: Constants, runs: Iterable[FleetRun]) -> Constants:
     speeds: dict[str, list[float]] = {}
     count = 0
     for run in runs:
-        if run.peak_gib:
-            predicted = memory(run.training, shipped.memory).device_gib
-            memories.setdefault(evidence(run.training).value, []).append(run.peak_gib / predicted)
+        peak = run.peak_gib or run.allocated_gib
+        if peak:
+            expected = memory(run.training, shipped.memory)
+            predicted = expected.device_gib if run.peak_gib else expected.allocated_gib
+            memories.setdefault(evidence(run.training).value, []).append(peak / predicted)
         if run.tokens_per_s_per_gpu:
             rate = speed(run.training, run.gpu, shipped).tokens_per_s_per_gpu
             speeds.setdefault(run.gpu.name, []).append(run.tokens_per_s_per_gpu / rate)
-        count += bool(run.peak_gib or run.tokens_per_s_per_gpu)
+        count += bool(peak or run.tokens_per_s_per_gpu)
     if not count:
         return shipped
     return replace(

@@ -47,6 +47,35 @@ DEFAULTS: Mapping[str, Any] = {
 """What an absent key means; the same values as in the trainer's contract."""
 
 
+READ_KEYS = frozenset(DEFAULTS) | {
+    "context_parallel_size",
+    "deepspeed",
+    "expert_model_parallel_size",
+    "fp8",
+    "fp8_format",
+    "fsdp",
+    "galore_optim_per_parameter",
+    "galore_quantization",
+    "gradient_checkpointing",
+    "model",
+    "modules_to_save",
+    "optimizer_cpu_offload",
+    "packing_length",
+    "pipeline_model_parallel_size",
+    "quant_bits",
+    "quant_method",
+    "recompute_granularity",
+    "sequence_parallel",
+    "sequence_parallel_size",
+    "task",
+    "tensor_model_parallel_size",
+    "torch_dtype",
+    "use_liger_kernel",
+    "virtual_pipeline_model_parallel_size",
+}
+"""Every key that means anything here: with these a finished run is estimated again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What is known around the section: the gang, and where it runs."""

@@ -6,13 +6,11 @@ no clock and no disk, so the live loop, a preview and a replay assemble by the s
 replay from commits alone meets the same snapshot.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from reconciler.domain.cluster import Cluster, Node, NodeState
 from reconciler.domain.job import GangSize, JobSpec, PriorityClass, Submission
-from reconciler.domain.policy import Policy
 from reconciler.domain.problem import Severity, SpecProblem
 from reconciler.domain.reservation import ReservationStatus
 from reconciler.domain.snapshot import Desired, DesiredJob, DesiredReservation, Snapshot
@@ -20,7 +18,9 @@ from reconciler.domain.status import JobPhase, JobStatus
 from reconciler.domain.units import CommitId, Digest, Instant, JobId
 from reconciler.ports import Tree
 from reconciler.snapshots.inputs import Inputs
-from reconciler.snapshots.sizes import gang_sizes
+from reconciler.snapshots.joined import joined_cluster
+from reconciler.snapshots.learned import Learned, learned_from
+from reconciler.snapshots.sizes import Sizer, able, gang_sizes, usable_gib
 from reconciler.specs.budgets import budgets_at
 from reconciler.specs.cache import SpecCache
 from reconciler.specs.meaning import submission_findings
@@ -28,14 +28,6 @@ from reconciler.specs.reading import SpecEntry, SpecReading, read_specs
 from reconciler.specs.reservations import expanded
 from reconciler.specs.submission import submission_problems
 from reconciler.store.status_tree import StatusTree
-
-_GRAVITY = {
-    NodeState.READY: 0,
-    NodeState.CORDONED: 1,
-    NodeState.DRAINING: 2,
-    NodeState.DOWN: 3,
-}
-
 
 BROUGHT_KEPT = 10_000
 
@@ -75,6 +67,7 @@ class _Memory:
     submissions: Mapping[JobId, Submission]
     sizes: Mapping[JobId, tuple[GangSize, ...]]
     valid: Mapping[JobId, DesiredJob]
+    learned: Learned
 
     @property
     def urgent(self) -> tuple[JobId, ...]:
@@ -93,6 +86,7 @@ class Assembler:
         self._history = history
         self._cache = cache
         self._memory: _Memory | None = None
+        self._sizer = Sizer()
         self._last_good: dict[tuple[JobId, CommitId], JobSpec | None] = {}
         self._last_held: dict[tuple[JobId, CommitId], SpecEntry | None] = {}
         self._brought: dict[tuple[str, str], tuple[CommitId, str]] = {}
@@ -106,7 +100,8 @@ class Assembler:
         """
         known = statuses.statuses if statuses is not None else {}
         kept = statuses.reservations if statuses is not None else {}
-        memory = self._remember(reading, inputs)
+        learned = learned_from(statuses.history if statuses is not None else None)
+        memory = self._remember(reading, inputs, learned)
         held = self._held(reading, kept, inputs)
         known, held, kept = apart(known, held, kept, memory.valid)
         refused = {
@@ -122,7 +117,9 @@ class Assembler:
         for job, wanted in refused.items():
             sizes.pop(job, None)
             if wanted.spec is not None:
-                sizes[job] = gang_sizes(wanted.spec, reading.platform.policy)
+                platform = reading.platform
+                usable = usable_gib(platform.cluster)
+                sizes[job] = gang_sizes(wanted.spec, platform.policy, learned, usable)
         return Snapshot(
             now=inputs.now,
             desired=Desired(
@@ -179,14 +176,18 @@ class Assembler:
             self._last_held[key] = read.entries.get(entry.id)
         return self._last_held[key]
 
-    def _remember(self, reading: SpecReading, inputs: Inputs) -> _Memory:
+    def _remember(self, reading: SpecReading, inputs: Inputs, learned: Learned) -> _Memory:
         before = self._memory
-        if before is None or before.reading is not reading:
-            valid = _valid(reading.entries, inputs.desired)
-            sizes = _sizes(valid.values(), reading.platform.policy)
+        is_same = before is not None and before.reading is reading
+        if before is None or not is_same or before.learned.digest != learned.digest:
+            platform = reading.platform
+            valid = able(_valid(reading.entries, inputs.desired), learned)
+            sizes: Mapping[JobId, tuple[GangSize, ...]] = self._sizer.sizes(
+                valid.values(), platform.policy, learned, platform.cluster
+            )
             before = None
         else:
-            valid, sizes = dict(before.valid), dict(before.sizes)
+            valid, sizes = before.valid, before.sizes
         if before is not None and before.cursor == inputs.cursor:
             return before
         found: Mapping[JobId, Submission] = {}
@@ -198,6 +199,7 @@ class Assembler:
             submissions=dict(sorted(found.items())),
             sizes=sizes,
             valid=valid,
+            learned=learned,
         )
         return self._memory
 
@@ -312,24 +314,6 @@ def _wanted(entry: SpecEntry, commit: CommitId, now: Instant) -> DesiredReservat
     )
 
 
-def joined_cluster(declared: Cluster, inputs: Inputs) -> Cluster:
-    """Return the cluster of conf with the devices and node states that were seen.
-
-    Of a declared and a seen state the graver one counts: a node that is down is not ready
-    because conf says so, and one that conf drains is not ready because it answers.
-    """
-    return replace(declared, nodes=tuple(_joined(node, inputs) for node in declared.nodes))
-
-
-def _joined(node: Node, inputs: Inputs) -> Node:
-    seen = inputs.node_states.get(node.name, NodeState.READY)
-    return replace(
-        node,
-        devices=inputs.devices.get(node.name, node.devices),
-        state=max(node.state, seen, key=_GRAVITY.__getitem__),
-    )
-
-
 def _valid(entries: Mapping[JobId, SpecEntry], commit: CommitId) -> dict[JobId, DesiredJob]:
     return {
         entry.id: DesiredJob(id=entry.id, commit=commit, spec=entry.spec)
@@ -340,7 +324,3 @@ def _valid(entries: Mapping[JobId, SpecEntry], commit: CommitId) -> dict[JobId, 
 
 def _errors(entry: SpecEntry) -> tuple[SpecProblem, ...]:
     return tuple(each for each in entry.problems if each.severity is Severity.ERROR)
-
-
-def _sizes(jobs: Iterable[DesiredJob], policy: Policy) -> dict[JobId, tuple[GangSize, ...]]:
-    return {job.id: gang_sizes(job.spec, policy) for job in jobs if job.spec is not None}

@@ -1,10 +1,13 @@
 """The train section means what the trainer's contract says."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconciler.estimating.train_section import DEFAULTS, Setting, training_from
+from reconciler.estimating import train_section
+from reconciler.estimating.train_section import DEFAULTS, READ_KEYS, Setting, training_from
 from reconciler.estimating.training import (
     Checkpointing,
     Engine,
@@ -118,3 +121,10 @@ def test_parallel_sizes_that_do_not_divide_the_gang_are_refused() -> None:
 def test_galore_with_an_adapter_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match="an adapter has none"):
         read(use_galore=True)
+
+
+def test_every_key_that_is_read_is_kept_of_a_finished_run() -> None:
+    source = Path(train_section.__file__).read_text(encoding="utf-8")
+    read = set(re.findall(r'given(?:\.get\(|\[)"(\w+)"', source))
+
+    assert read | set(train_section.SIZES) == set(READ_KEYS)

@@ -12,8 +12,9 @@ from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.status import JobPhase, JobStatus
 from reconciler.domain.units import CommitId, DeviceId, Instant, JobId, NodeName
-from reconciler.snapshots.assemble import Assembler, joined_cluster
+from reconciler.snapshots.assemble import Assembler
 from reconciler.snapshots.inputs import Inputs
+from reconciler.snapshots.joined import joined_cluster
 from reconciler.snapshots.snapshot_digest import snapshot_digest
 from reconciler.specs.reading import read_specs
 from reconciler.store.git.cat_file import GitTree
