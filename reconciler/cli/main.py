@@ -48,6 +48,7 @@ VERBS: Mapping[str, Verb] = dict(
         _row(WORK, "plan", "Show what a change would do to the schedule, before it is merged"),
         _row(WORK, "estimate", "Memory, speed and smallest gang of a training, before it runs"),
         _row(WORK, "advise", "Rank the ways to share GPUs for a model; print the train: lines"),
+        _row(WORK, "simulate", "Play a trace on a fleet of paper, beside other policies"),
         _row(WORK, "reserve", "Write the document of a reservation: GPUs kept for a time"),
         _row(WORK, "schema", "Print the JSON Schema an editor uses for specs"),
         _row(READ, "queue", "Who runs, who waits, and when each job starts"),

@@ -1,4 +1,4 @@
-"""Plays policies over one load, each under the same rules, and measures them with one ruler.
+"""The policies headway is compared with, and how one is played over a load.
 
 ``easy`` always sees loose limits (F4), whatever the estimates of the run, because that is how the
 literature runs it; ``easy-e2``, the same policy on the ladder's limits, is reported beside it.

@@ -143,15 +143,19 @@ def deadline(job: TraceJob, seed: int) -> int | None:
 
 
 def estimated(job: TraceJob, estimates: Estimates, seed: int) -> tuple[int | None, int | None]:
-    """Return limit and prediction in seconds; None for what the model does not give."""
+    """Return limit and prediction in seconds; None for what the model does not give.
+
+    A limit the trace tells (never below the duration) takes the place of the made-up one.
+    """
     if estimates is Estimates.E0:
         return job.duration_s, job.duration_s
     if estimates is Estimates.E3:
         return None, None
-    limit = loose_limit(job, seed)
+    told = None if job.limit_s is None else max(job.limit_s, job.duration_s)
+    limit = loose_limit(job, seed) if told is None else told
     if estimates is Estimates.F4:
         return limit, None
-    limit = rounded(limit)
+    limit = rounded(limit) if told is None else told
     if estimates is Estimates.E1:
         return limit, None
     return limit, max(round(job.duration_s * exp(normal(seed, "noise", job.id))), 1)

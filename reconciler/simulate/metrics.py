@@ -4,7 +4,7 @@ Wait is end - submission - the trace's duration at the requested size, at least 
 that stopping and restarting cannot hide it.  Percentiles are nearest-rank.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 
 from reconciler.simulate.outcome import JobOutcome, Played
@@ -50,7 +50,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def figures(
-    played: Played, *, bound_jct_s: float | None = None, quotas: dict[str, float] | None = None
+    played: Played, *, bound_jct_s: float | None = None, quotas: Mapping[str, int] | None = None
 ) -> dict[str, object]:
     """Return every figure of a run, by name; times in seconds, shares in [0, 1].
 
@@ -140,7 +140,7 @@ def _classes(outcomes: Sequence[JobOutcome]) -> dict[str, object]:
     }
 
 
-def _deadlines(outcomes: Sequence[JobOutcome], quotas: dict[str, float]) -> dict[str, object]:
+def _deadlines(outcomes: Sequence[JobOutcome], quotas: Mapping[str, int]) -> dict[str, object]:
     due = [outcome for outcome in outcomes if outcome.ask.deadline_s is not None]
     feasible = [
         outcome

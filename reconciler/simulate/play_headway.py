@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from reconciler.cycle import run_cycle
+from reconciler.domain.cluster import Cluster
 from reconciler.domain.policy import Policy
 from reconciler.domain.units import Instant, Seconds
 from reconciler.planning.memo import Memo
@@ -18,7 +19,7 @@ from reconciler.simulate.asks import Ask
 from reconciler.simulate.costs import Costs
 from reconciler.simulate.nodes import Nodes
 from reconciler.simulate.outcome import Integrals, JobOutcome, Played
-from reconciler.simulate.paper_fleet import paper_cluster, paper_spec, paper_teams
+from reconciler.simulate.paper_fleet import paper_spec, paper_teams
 from reconciler.simulate.trace_world import TraceWorld
 
 COLLECT_EVERY = 20_000
@@ -33,8 +34,8 @@ def charged(policy: Policy, costs: Costs) -> Policy:
 
 def play_headway(
     asks: Sequence[Ask],
+    cluster: Cluster,
     *,
-    nodes: int,
     gpus_per_node: int,
     tor_size: int | None,
     costs: Costs,
@@ -43,19 +44,22 @@ def play_headway(
 ) -> Played:
     """Run the production cycle until every job has ended, and return what was measured."""
     specs = [paper_spec(ask, gpus_per_node) for ask in asks]
+    nodes = len(cluster.nodes)
+    gpus = sum(len(node.devices) for node in cluster.nodes)
     world = TraceWorld(
         asks,
         specs,
-        paper_cluster(nodes, gpus_per_node, tor_size),
+        cluster,
         policy=charged(policy, costs),
         teams=paper_teams(dict.fromkeys(sorted({spec.team for spec in specs})), None),
         costs=costs,
         counts=Nodes(nodes, gpus_per_node, tor_size),
+        gpus=gpus,
     )
     cycles = _run(world)
     return Played(
         policy=name,
-        gpus=nodes * gpus_per_node,
+        gpus=gpus,
         nodes=nodes,
         outcomes=tuple(
             JobOutcome(

@@ -87,6 +87,7 @@ class TraceWorld:
         teams: Mapping[TeamName, Team],
         costs: Costs,
         counts: Nodes,
+        gpus: int,
     ) -> None:
         self.asks, self.specs = asks, specs
         self.cluster, self.policy, self.teams = cluster, policy, teams
@@ -99,7 +100,7 @@ class TraceWorld:
         self.unfinished = len(asks)
         self.waiting = 0
         """Jobs that have arrived, have not ended and hold nothing."""
-        self.free_gpus = sum(counts.free)
+        self.free_gpus = gpus
         self._state = PlannerState()
         self._jobs: dict[JobId, DesiredJob] = {}
         self._submissions: dict[JobId, Submission] = {}

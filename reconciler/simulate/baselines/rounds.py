@@ -46,7 +46,7 @@ class Rounds:
     def head(self, fleet: CountedFleet) -> int | None:
         """Return who is first among those who wait."""
         if self._head not in self._waiting:
-            self._head = next(iter(self._waiting), None)
+            self._head = min(self._waiting, key=lambda job: self.key(fleet, job), default=None)
         return self._head
 
     def decide(self, fleet: CountedFleet) -> None:
@@ -55,10 +55,7 @@ class Rounds:
             self._round(fleet)
         elif self._may_fill and self._waiting:
             self._fill(fleet)
-        else:
-            return
         self._may_fill = False
-        self._head = min(self._waiting, key=lambda job: self.key(fleet, job), default=None)
 
     def _start(self, fleet: CountedFleet, job: int, place: Place) -> None:
         fleet.start(job, place)
