@@ -5,6 +5,7 @@ from datetime import tzinfo
 from typing import Any
 
 from reconciler.cli.explanation import suggestion_item, suggestion_words
+from reconciler.cli.needs_words import needs_item, needs_line, rests_on
 from reconciler.cli.output import allocation, instant
 from reconciler.cli.phrases import count
 from reconciler.cli.places import place
@@ -53,6 +54,8 @@ class Words:
                 said.append(f"{each.job}: {'; '.join(each.edits)}{self._moved(each)}")
             if each.note:
                 said.append(f"{each.job}: {each.note}")
+            if each.needs:
+                said.append(needs_line(each.job, each.needs))
             if each.suggestions:
                 told = "; ".join(suggestion_words(one, self._at) for one in each.suggestions)
                 said.append(f"{each.job} would start sooner, as planned for each alone: {told}")
@@ -85,7 +88,8 @@ class Words:
             f"{preview.count(sign)} to {word}"
             for sign, word in (("+", "add"), ("~", "change"), ("-", "remove"))
         )
-        return f"Plan: {counts}. Base {preview.change.base[:10]}, {state}. Advisory."
+        told = rests_on((each.needs for each in preview.jobs), preview.learned_runs)
+        return f"Plan: {counts}. Base {preview.change.base[:10]}, {state}. Advisory.{told}"
 
     def _row(self, change: JobChange) -> list[str | Cell]:
         when = change.expected if change.after else change.was
@@ -181,6 +185,7 @@ def item(preview: Preview, state: dict[str, Any] | None) -> dict[str, Any]:
         "without_start": list(preview.without_place),
         "contested": list(preview.change.contested),
         "problems": len(preview.problems),
+        "learned_runs": preview.learned_runs,
     }
 
 
@@ -194,6 +199,7 @@ def _job_item(change: JobChange) -> dict[str, Any]:
         "gpu_hours": None if change.gpu_hours is None else round(change.gpu_hours, 3),
         "edits": list(change.edits),
         "note": change.note,
+        "needs": needs_item(change.needs),
         "suggestions": [suggestion_item(each) for each in change.suggestions],
     }
 

@@ -30,9 +30,11 @@ from reconciler.preview.calendar import (
 )
 from reconciler.preview.edits import spec_edits
 from reconciler.preview.head_history import HeadHistory
+from reconciler.preview.needs import Needs, needs
 from reconciler.preview.revisions import Change
 from reconciler.snapshots.assemble import Assembler
 from reconciler.snapshots.inputs import INPUTS_FILE, Inputs
+from reconciler.snapshots.learned import learned_from
 from reconciler.snapshots.recorded import recorded_at
 from reconciler.specs.cache import SpecCache
 from reconciler.specs.entries import SpecEntry, has_errors
@@ -80,6 +82,8 @@ class JobChange:
     note: str = ""
     suggestions: tuple[Suggestion, ...] = ()
     """Changes of it that would start it sooner, each planned."""
+    needs: Needs | None = None
+    """Memory and time of the whole job; None for one that is removed."""
 
     @property
     def gpu_hours(self) -> float | None:
@@ -118,6 +122,8 @@ class Preview:
     reservations: tuple[ReservationChange, ...] = ()
     budgets: tuple[BudgetUse, ...] = ()
     """Those that the change touches, as they stand with it."""
+    learned_runs: int = 0
+    """Finished runs of this fleet that refined the estimates; 0: the shipped constants alone."""
 
     @property
     def is_refused(self) -> bool:
@@ -163,7 +169,12 @@ def preview(
     held = tuple(reservation_changes(base.entries, head.entries, after.plan))
     groups = {each.after.budget_group for each in jobs if each.after}
     groups |= {each.after.budget_group for each in held if each.after}
-    return replace(compared, reservations=held, budgets=budgets_after(groups, after.plan))
+    return replace(
+        compared,
+        reservations=held,
+        budgets=budgets_after(groups, after.plan),
+        learned_runs=learned_from(statuses.history if statuses else None).runs,
+    )
 
 
 def _head_reading(
@@ -253,6 +264,7 @@ def _changes(
             was=before.plan.forecast.get(job),
             expected=after.plan.forecast.get(job) if new else None,
             edits=tuple(words for _, words in edits),
+            needs=_needs(new_spec, after.snapshot),
             note=_note(job, after.snapshot, new, [name for name, _ in edits]),
         )
 
@@ -266,6 +278,12 @@ def _with_suggestions(jobs: tuple[JobChange, ...], after: Side) -> tuple[JobChan
         else each
         for each in jobs
     )
+
+
+def _needs(spec: JobSpec | None, snapshot: Snapshot) -> Needs | None:
+    if spec is None:
+        return None
+    return needs(spec, snapshot.sizes.get(spec.id, ()), snapshot.cluster)
 
 
 def _is_same(old: SpecEntry | None, new: SpecEntry | None) -> bool:
