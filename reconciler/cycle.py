@@ -8,12 +8,13 @@ A cycle that changes no status records nothing: the requests it may still make (
 asked again) were recorded when they were decided.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from reconciler.domain.plan import Plan
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.status import StatusUpdate
-from reconciler.planning.invariants import check
+from reconciler.planning.guard import in_full
 from reconciler.planning.memo import Memo
 from reconciler.planning.plan import plan
 from reconciler.ports import ApplyResult, World
@@ -30,8 +31,13 @@ class CycleReport:
     outcomes: tuple[ApplyResult, ...]
 
 
-def run_cycle(world: World, memo: Memo | None = None) -> CycleReport:
+Guard = Callable[[Memo], None]
+
+
+def run_cycle(world: World, memo: Memo | None = None, *, guard: Guard = in_full) -> CycleReport:
     """Run one cycle over ``world`` and return what came of it.
+
+    ``guard`` looks at the plan before it is recorded.
 
     Raises ``InvariantError`` before anything is recorded if the plan breaks a rule,
     ``StaleRevisionError`` before anything is acted on if somebody else recorded first, and
@@ -39,7 +45,7 @@ def run_cycle(world: World, memo: Memo | None = None) -> CycleReport:
     """
     snapshot = world.observe()
     decided, memo = plan(snapshot, memo)
-    check(snapshot, decided)
+    guard(memo)
     update = memo.update
     if update:
         world.record(snapshot, decided, update)

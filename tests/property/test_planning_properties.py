@@ -23,6 +23,7 @@ Value = TypeVar("Value")
 def test_every_plan_keeps_the_invariants(snapshot: Snapshot) -> None:
     planned, _ = plan(snapshot)
 
+    assert len(planned.forecast) <= len(planned.decisions)  # it is made when it is read
     check(snapshot, planned)
 
 
