@@ -31,6 +31,7 @@ def plan_everybody(state: State, asks: Iterable[Ask]) -> list[Slot | None]:
     """
     asked = list(asks)
     state.expect(min((ask.duration_s for ask in asked), default=state.shortest))
+    state.prepare(ask.gang for ask in asked)
     pushes = Pushes()
     found: list[Slot | None] = []
     for ask in asked:

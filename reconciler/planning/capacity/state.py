@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconciler.domain.units import Instant
-from reconciler.planning.capacity.gang import Domain, group_of
+from reconciler.planning.capacity.gang import Domain, Gang, group_of
 from reconciler.planning.capacity.gaps import Gaps, gaps_of
 from reconciler.planning.capacity.grid import Grid, Ints
 from reconciler.planning.capacity.holds import Holds
@@ -29,7 +29,8 @@ class State:
         self.grid = grid
         self.now = now
         self.shortest = max(shortest, 1)
-        self._steps: Steps | None = step_functions(grid.size, now, holds)
+        self._steps: Steps = step_functions(grid.size, now, holds)
+        self._is_as_built = True
         self._at: list[list[int] | None] = [None] * len(grid.size)
         self._free: list[list[int] | None] = [None] * len(grid.size)
         self.free_now: Ints = self._steps.free[self._steps.first[:-1]]
@@ -44,6 +45,18 @@ class State:
         made = gaps_of(self._all_steps(), self.grid.spans[kind], count, self.shortest)
         self._levels[kind].append(made)
         return made
+
+    def prepare(self, gangs: Iterable[Gang]) -> None:
+        """Make the levels of these gangs now, in bulk: later each costs a pass over all rows."""
+        for gang in {id(gang): gang for gang in gangs}.values():
+            for way in gang.ways:
+                for count in range(1, way.count + 1) if way.is_loose else (way.count,):
+                    if count <= self._most(way.type):
+                        self.gaps(way.type, count)
+
+    def _most(self, kind: int) -> int:
+        low, high = self.grid.spans[kind]
+        return int(self.grid.size[low:high].max())
 
     def expect(self, shortest: int) -> None:
         """Make sure that holes of this length are known."""
@@ -91,7 +104,6 @@ class State:
         at, free = self._at[row], self._free[row]
         if at is None or free is None:
             steps = self._steps
-            assert steps is not None  # kept until every row has lists of its own
             part = slice(steps.first[row], steps.first[row + 1])
             at, free = steps.at[part].tolist(), steps.free[part].tolist()
             self._at[row], self._free[row] = at, free
@@ -102,6 +114,7 @@ class State:
         made = State.__new__(State)
         made.grid, made.now, made.shortest = self.grid, self.now, self.shortest
         made._steps, made._groups = self._steps, self._groups
+        made._is_as_built = self._is_as_built
         made._at = [None if at is None else at[:] for at in self._at]
         made._free = [None if free is None else free[:] for free in self._free]
         made.free_now = self.free_now.copy()
@@ -110,7 +123,7 @@ class State:
 
     def _all_steps(self) -> Steps:
         """Return the step functions of all rows as they are now."""
-        if self._steps is not None and all(at is None for at in self._at):
+        if self._is_as_built:
             return self._steps
         both = [self.steps_of(row) for row in range(len(self._at))]
         lengths = [len(at) for at, _ in both]
@@ -127,6 +140,7 @@ class State:
         start = max(start, self.now)
         if end <= start:
             return
+        self._is_as_built = False
         first, after = _split(at, free, start, end)
         inside = free[first:after]
         low, high = min(inside), max(inside)
