@@ -36,6 +36,7 @@ _HELD_KEYS = {
 }
 _STATUS_KEYS = {
     *("booked", "phase", "reason", "idle_gpus", "idle_for", "absent_for", "file", "edited"),
+    "booked_in",
 }
 _BUDGET_KEYS = {"limit", "used", "ends_in", "teams"}
 
@@ -131,6 +132,8 @@ def _status(
     held: Reservation, digest: Digest, said: Mapping[str, Any], cluster: Cluster, now: Instant
 ) -> ReservationStatus:
     start, end = held.occurrences[0]
+    if "booked_in" in said:  # its document asked for another time when it was booked
+        start, end = Instant(now + seconds(said["booked_in"])), Instant(end)
     phase = ReservationPhase(said.get("phase", "planned"))
     is_open = phase is ReservationPhase.ACTIVE
     reason = Reason.RESERVATION_STARTS if is_open else Reason.WINDOW_FREE

@@ -80,7 +80,7 @@ class Pass:
                 allowed = board.use.allowed(
                     team, contender.shape.count, board.now, end, without=hold.victims
                 )
-                if hold.devices & ~allowed:
+                if hold.devices & (~allowed | board.closed_to(contender, board.now)):
                     contender = replace(contender, hold=None)
                 else:
                     board.book(

@@ -13,10 +13,12 @@ from reconciler.domain.job import JobSpec
 from reconciler.domain.team import Team
 from reconciler.domain.units import Instant, JobId, Seconds, TeamName
 from reconciler.planning.occupancy import Timeline
+from reconciler.planning.placement import place
 from reconciler.planning.priority import RankKey
 from reconciler.planning.quota import TeamUse
 from reconciler.planning.remaining import Moment, Span
 from reconciler.planning.topology import Layout, Shape
+from reconciler.planning.windows import NO_CALENDAR, Calendar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,8 @@ class Contender:
     after: tuple[JobId, ...] = ()
     """Unfinished dependencies: it starts when the last one is expected to end."""
     hold: Hold | None = None
+    reach_s: Seconds = Seconds(0)
+    """How long after a start its devices may have to be left to it (``windows.reach_s``)."""
 
     @property
     def job(self) -> JobId:
@@ -106,6 +110,7 @@ class Board:
         where: Layout,
         teams: Mapping[TeamName, Team],
         bookings: Iterable[Booking] = (),
+        calendar: Calendar = NO_CALENDAR,
     ) -> None:
         self.now = now
         self.where = where
@@ -113,6 +118,12 @@ class Board:
         self.bookings: list[Booking] = []
         self.timeline = Timeline(now, where.ready)
         self.use = TeamUse(teams, where)
+        self.calendar = calendar
+        for window in calendar.windows:
+            since = max(now, window.start)
+            self.timeline.mark(since)
+            self.timeline.mark(window.end)
+            self.use.add(window.reservation, window.team, window.devices, since, window.end)
         for booking in bookings:
             self.book(booking)
 
@@ -120,7 +131,13 @@ class Board:
         """Take the booking's devices out of what is free."""
         self.bookings.append(booking)
         self.timeline.occupy(booking.devices, booking.start, booking.end)
-        self.use.add(booking.job, booking.team, booking.devices, booking.start, booking.end)
+        devices = booking.devices
+        for window in self.calendar.windows:
+            inside = devices & window.devices
+            if inside and window.team == booking.team and window.start <= booking.start:
+                devices &= ~inside  # counted with the window, until its end
+                self.use.add(booking.job, booking.team, inside, window.end, booking.end)
+        self.use.add(booking.job, booking.team, devices, booking.start, booking.end)
 
     def leaving(self, until: Mapping[JobId, Instant]) -> "Board":
         """Return a board on which the present bookings of these jobs end at the given instants."""
@@ -132,22 +149,31 @@ class Board:
                 replace(b, end=min(b.end, until[b.job])) if b.job in until else b
                 for b in self.bookings
             ),
+            self.calendar,
         )
 
     def without(self, job: JobId) -> "Board":
         """Return a board without the bookings of ``job``."""
-        return Board(self.now, self.where, self.teams, (b for b in self.bookings if b.job != job))
+        rest = (b for b in self.bookings if b.job != job)
+        return Board(self.now, self.where, self.teams, rest, self.calendar)
 
     def find(
         self, contender: Contender, *, not_before: Instant, duration_s: Seconds
     ) -> Place | None:
-        """Return the contender's earliest place under everything booked, quota included."""
-        team = contender.spec.team
+        """Return the contender's earliest place under everything booked, quota and windows
+        included; in a window that is open to it first."""
+        inside = self._inside(contender, not_before, duration_s)
+        if inside is not None:
+            return inside
+        team, bounded = contender.spec.team, self.use.is_bounded(contender.spec.team)
         allowed = None
-        if self.use.is_bounded(team):
+        if bounded or self.calendar.windows:
 
             def allowed(start: Instant, end: Instant) -> int:
-                return self.use.allowed(team, contender.shape.count, start, end)
+                open_to = ~self.closed_to(contender, start)
+                if not bounded:
+                    return open_to
+                return open_to & self.use.allowed(team, contender.shape.count, start, end)
 
         found = self.timeline.earliest(
             contender.shape,
@@ -165,6 +191,25 @@ class Board:
             end=Instant(start + duration_s),
             rests_on=self._rests_on(contender, devices, start),
         )
+
+    def closed_to(self, contender: Contender, start: Instant) -> int:
+        """Return the devices that windows keep from the contender if it starts at ``start``."""
+        return self.calendar.closed_to(
+            contender.job,
+            is_preemptible=contender.spec.preemptible,
+            start=start,
+            until=start + max(contender.reach_s, 1),
+        )
+
+    def _inside(self, contender: Contender, start: Instant, duration_s: Seconds) -> Place | None:
+        """Return a place in the open windows that admit the contender, where it fits at once."""
+        devices = self.calendar.inside(contender.job, start)
+        if not devices:
+            return None
+        end = Instant(start + duration_s)
+        free = devices & self.timeline.free_between(start, end) & ~self.closed_to(contender, start)
+        found = place(contender.shape, free, self.where)
+        return None if found is None else Place(devices=found, start=start, end=end)
 
     def _rests_on(self, contender: Contender, devices: int, start: Instant) -> tuple[JobId, ...]:
         """Return whose end the start waits for: on these devices, or else in the team's quota."""

@@ -25,6 +25,7 @@ from reconciler.planning.retry import after_attempt
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.standing import Standing
 from reconciler.planning.topology import bits_of
+from reconciler.planning.windows import reach_s
 
 _COMES_BACK = (
     *(StopCause.PREEMPT, StopCause.DRAIN, StopCause.RESIZE, StopCause.SUSPEND),
@@ -70,6 +71,7 @@ class Wishes:
             shape=self.shapes.of(spec.gpus),
             key=self._key(standing, spec, left),
             left=left,
+            reach_s=reach_s(spec, left, ran_s=status.ran_s, policy=self.snapshot.policy),
             not_before=why_not.until or now if why_not is not None else now,
             can_start=why_not is None,
             after=why_not.after if why_not is not None else (),

@@ -42,6 +42,11 @@ class Timeline:
             self._busy.insert(index, self._busy[index - 1])
         return index
 
+    def mark(self, instant: Instant) -> None:
+        """Try a start at ``instant`` too: something else than bookings changes then."""
+        if instant > self.now:
+            self._split(instant)
+
     def instants(self) -> tuple[Instant, ...]:
         """Return every instant at which something begins or ends, sorted."""
         return tuple(self._at)

@@ -6,23 +6,24 @@ order.  Whoever is placed at this very instant starts; the rest wait, each with 
 
 from dataclasses import replace
 
-from reconciler.domain.attempt import Attempt, AttemptPhase, attempt_id
 from reconciler.domain.plan import Decision, Expectation, Verb
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import Instant, JobId
+from reconciler.planning.agenda import NO_AGENDA, Agenda
 from reconciler.planning.backfill import Pass, Schedule
 from reconciler.planning.board import Board, Booking, Contender, Holder, Place
 from reconciler.planning.books import Books
 from reconciler.planning.contenders import Wishes, by_job
 from reconciler.planning.decisions import Places
-from reconciler.planning.eligibility import counted, words
+from reconciler.planning.eligibility import words
 from reconciler.planning.everyone import Everyone, Fixed
 from reconciler.planning.forecast import forecast
 from reconciler.planning.placement import fits
-from reconciler.planning.preemption import Preemption, choose_victims
+from reconciler.planning.preemption import Preemption, choose_victims, ground_of, may_serve
 from reconciler.planning.remaining import Moment
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.starting import start
 from reconciler.planning.topology import allocation_of
 
 
@@ -34,16 +35,18 @@ class Timetable:
         snapshot: Snapshot,
         shapes: Shapes,
         books: Books,
+        agenda: Agenda = NO_AGENDA,
     ) -> None:
         self._snapshot = snapshot
+        self._agenda = agenda
         self._where = shapes.where
         self._shapes = shapes
         self._jobs = books.standings
         self._ended = books.ended
-        self._bars = books.bars
+        self._bars = {**books.bars, **agenda.bars} if agenda.bars else books.bars
         self._wishes = Wishes(snapshot, shapes)
         self._holders = {
-            job: self._wishes.holder(books.live[job], books.settled[job])
+            job: self._wishes.holder(books.live[job], agenda.leaving.get(job, books.settled[job]))
             for job in sorted(books.live)
         }
         self.contenders = by_job(self._contenders())
@@ -65,7 +68,7 @@ class Timetable:
         return self._wishes.returning(holder, self._jobs[holder.job], gone_at)
 
     def _walk(self) -> Schedule:
-        board = Board(self._snapshot.now, self._where, self._snapshot.teams)
+        board = self._board()
         ends = {}
         for job, holder in self._holders.items():
             board.book(
@@ -87,21 +90,30 @@ class Timetable:
         )
         return walk.walk(walk.keep_holds(self.contenders.values()))
 
+    def _board(self) -> Board:
+        snapshot = self._snapshot
+        return Board(snapshot.now, self._where, snapshot.teams, calendar=self._agenda.calendar)
+
     def _preempt(
         self, contender: Contender, otherwise: Place | None, schedule: Schedule
     ) -> Preemption | None:
         leaving = {v.job for p in schedule.preemptions.values() for v in p.victims}
+        rules = self._snapshot.policy.preemption
         return choose_victims(
             contender,
-            otherwise,
-            board=schedule.board,
-            holders=[h for job, h in self._holders.items() if job not in leaving],
-            policy=self._snapshot.policy.preemption,
+            None if otherwise is None else otherwise.start,
+            ground=ground_of(schedule.board, contender),
+            holders=[
+                holder
+                for job, holder in self._holders.items()
+                if job not in leaving and may_serve(holder, contender, rules)
+            ],
+            policy=rules,
         )
 
     def decisions(self) -> dict[JobId, Decision]:
         """Return the decision about every job that wants devices, and about every victim."""
-        decided: dict[JobId, Decision] = {}
+        decided: dict[JobId, Decision] = dict(self._agenda.leaving)
         taken = self._taken_now()
         for contender in self._ranked():
             if self._starts_now(contender):
@@ -128,7 +140,7 @@ class Timetable:
     def _taken_now(self) -> Board:
         """Return what is taken once this plan is carried out: held, kept or started now."""
         now = self._snapshot.now
-        board = Board(now, self._where, self._snapshot.teams)
+        board = self._board()
         for booking in self.schedule.board.bookings:
             contender = self.contenders.get(booking.job)
             if booking.start == now and (contender is None or contender.can_start):
@@ -140,41 +152,9 @@ class Timetable:
 
     def _start(self, contender: Contender) -> Decision:
         devices = self.schedule.places[contender.job].devices
-        on_hold = contender.job in self.schedule.on_hold
-        reason = Reason.GPUS_FREED_BY_VICTIM if on_hold else Reason.GPUS_FREE
-        attempt = self._attempt(contender, devices)
-        nodes = ", ".join(share.node for share in attempt.allocation.shares)
-        decision = self._decide(
-            contender,
-            Verb.START,
-            reason,
-            f"{counted(attempt.gpus, self._where.unit)} on {nodes}",
-        )
-        return replace(decision, attempt=attempt)
-
-    def _attempt(self, contender: Contender, devices: int) -> Attempt:
-        standing, spec = self._jobs[contender.job], contender.spec
-        status, wanted = standing.status, standing.wanted
-        assert status is not None and wanted is not None  # it is a contender
-        number = status.attempts_made + 1
-        return Attempt(
-            id=attempt_id(
-                cluster=self._snapshot.cluster.id,
-                job=contender.job,
-                submission=status.submission,
-                generation=status.generation,
-                number=number,
-            ),
-            number=number,
-            phase=AttemptPhase.LAUNCHING,
-            commit=wanted.commit,
-            spec_digest=spec.spec_digest,
-            allocation=allocation_of(devices, self._where),
-            decided_at=self._snapshot.now,
-            grace_s=spec.grace_s,
-            preemptible=spec.preemptible,
-            runs_command=spec.runs_command,
-        )
+        was_freed = contender.job in self.schedule.on_hold
+        standing = self._jobs[contender.job]
+        return start(self._snapshot, standing, devices, self._where, was_freed=was_freed)
 
     def _preempting(self, contender: Contender) -> dict[JobId, Decision]:
         preemption = self.schedule.preemptions[contender.job]
@@ -217,8 +197,11 @@ class Timetable:
         allowed = taken.use.allowed(spec.team, contender.shape.count, now, Instant(now + 1))
         if not fits(contender.shape, self._where.ready & allowed, self._where):
             return Reason.QUOTA_EXCEEDED, f"the quota of team {spec.team} is in use"
-        if not fits(contender.shape, taken.timeline.free_at(now) & allowed, self._where):
+        free = taken.timeline.free_at(now) & allowed
+        if not fits(contender.shape, free, self._where):
             return Reason.GPUS_BUSY, f"needs {words(spec.gpus, self._where.unit)}"
+        if not fits(contender.shape, free & ~taken.closed_to(contender, now), self._where):
+            return Reason.GPUS_RESERVED, "what is free is kept for a reservation"
         return Reason.BEHIND_HIGHER_RANK, "what is free is promised to jobs ahead of it"
 
     def forecast(self) -> dict[JobId, Expectation]:
@@ -250,18 +233,18 @@ class Timetable:
 
     def _fixed(self, contender: Contender, place: Place) -> Fixed | None:
         """Return where a contender was given devices in this cycle; None while it only waits."""
-        job, start = contender.job, Moment(p50=place.start, p90=place.start)
+        job, begins = contender.job, Moment(p50=place.start, p90=place.start)
         if job in self._bars and self._starts_now(contender):
-            return Fixed(devices=place.devices, start=start)
+            return Fixed(devices=place.devices, start=begins)
         if job in self.schedule.preemptions:
             victims = self.schedule.preemptions[job].victims
             longest_s = max(victim.attempt.grace_s for victim in victims)
-            start = self._no_later_than_grace(place.start, longest_s)
+            begins = self._no_later_than_grace(place.start, longest_s)
         elif job in self.schedule.on_hold and contender.hold is not None:
-            start = Moment(p50=place.start, p90=max(place.start, contender.hold.until.p90))
+            begins = Moment(p50=place.start, p90=max(place.start, contender.hold.until.p90))
         else:
             return None
-        return Fixed(devices=place.devices, start=start, rests_on=place.rests_on)
+        return Fixed(devices=place.devices, start=begins, rests_on=place.rests_on)
 
     def _no_later_than_grace(self, expected: Instant, grace_s: int) -> Moment:
         return Moment(p50=expected, p90=Instant(max(expected, self._snapshot.now + grace_s)))

@@ -23,6 +23,7 @@ def test_every_reason_is_reached_by_a_scenario() -> None:
     for path in SCENARIOS:
         _, _, planned = one_cycle(path)
         reached |= {decision.reason for decision in planned.decisions.values()}
+        reached |= {decision.reason for decision in planned.reservations}
 
     assert set(Reason) - reached == set()
 

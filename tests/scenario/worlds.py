@@ -24,6 +24,7 @@ from reconciler.planning.plan import plan
 from reconciler.simulate.runs import Behaviour, Fault, Trouble
 from reconciler.simulate.world import SimWorld
 from tests.builders import a_snapshot
+from tests.calendars import a_budget, a_reservation
 from tests.values import (
     NOW,
     TEAM,
@@ -40,11 +41,12 @@ HERE = Path(__file__).parent
 SCENARIOS = sorted((HERE / "scenarios").glob("*.yaml"))
 STORIES = sorted((HERE / "stories").glob("*.yaml"))
 
-_SCENARIO_KEYS = {"scenario", "why", "given", "then", "statuses"}
+_SCENARIO_KEYS = {"scenario", "why", "given", "then", "statuses", "calendar"}
 _STORY_KEYS = {"scenario", "why", "given", "story", "history"}
 _STEP_KEYS = {
     *("at", "submit", "edit", "remove", "break", "wildcard", "node", "silent", "dies"),
-    *("rewritten", "allow_prune", "then", "phases", "commits_nothing"),
+    *("rewritten", "allow_prune", "then", "phases", "commits_nothing", "reserve", "calendar"),
+    "reserved",
 }
 _LUCK_KEYS = {"work", "save", "checkpoint_every", "trouble"}
 
@@ -64,6 +66,16 @@ def short(job: JobId) -> str:
 
 def headlines(planned: Plan) -> dict[str, str]:
     return {short(job): headline(decision) for job, decision in planned.decisions.items()}
+
+
+def calendar(planned: Plan) -> dict[str, str]:
+    """Return what is decided about reservations; several occurrences of one are joined."""
+    found: dict[str, str] = {}
+    for decision in planned.reservations:
+        name, said = short(decision.reservation), f"{decision.verb.value}, {decision.reason.value}"
+        if said not in found.get(name, "").split("; "):
+            found[name] = f"{found[name]}; {said}" if name in found else said
+    return found
 
 
 @cache
@@ -91,6 +103,7 @@ class Story:
         self._said: dict[str, dict[str, Any]] = {}
         self.wrong: list[str] = []
         self.reasons: set[Reason] = set()
+        budgets = given.pop("budgets", {})
         self.world = SimWorld(
             a_cluster(given.pop("nodes")),
             now=NOW,
@@ -99,6 +112,7 @@ class Story:
                 TeamName(name): a_team(name, **team)
                 for name, team in given.pop("teams", {}).items()
             },
+            budgets={name: a_budget(name, **said) for name, said in budgets.items()},
         )
         if given:
             raise ValueError(f"unknown keys in given: {sorted(given)}")
@@ -122,12 +136,15 @@ class Story:
     def _cycles(self, span: int) -> Iterator[CycleReport]:
         for report in self.world.cycles(span):
             self.reasons |= {d.reason for d in report.plan.decisions.values()}
+            self.reasons |= {d.reason for d in report.plan.reservations}
             yield report
 
     def _change(self, step: Mapping[str, Any]) -> None:
         main, world = self.world.main, self.world
         for name, job in {**step.get("submit", {}), **step.get("edit", {})}.items():
             self._write(name, job)
+        for name, said in step.get("reserve", {}).items():
+            main.reserve(a_reservation(name, now=world.now, **said))
         for name in step.get("remove", ()):
             main.remove(a_job_id(name))
         for name in step.get("break", ()):
@@ -155,6 +172,12 @@ class Story:
         at = step["at"]
         if "then" in step and (got := headlines(report.plan)) != step["then"]:
             self.wrong.append(f"at {at}, decisions: {got} instead of {step['then']}")
+        if "calendar" in step and (got := calendar(report.plan)) != step["calendar"]:
+            self.wrong.append(f"at {at}, calendar: {got} instead of {step['calendar']}")
+        for name, phase in step.get("reserved", {}).items():
+            kept = self.world.reservations.get(a_job_id(name))
+            if kept is None or kept.phase.value != phase:
+                self.wrong.append(f"at {at}, reservation {name} is {kept} instead of {phase}")
         for name, phase in step.get("phases", {}).items():
             status = self.world.statuses.get(a_job_id(name))
             if status is None or status.phase.value != phase:
