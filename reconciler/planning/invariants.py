@@ -17,6 +17,7 @@ from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import AttemptId, DeviceId, JobId, NodeName, TeamName
 from reconciler.errors import InvariantError
+from reconciler.planning.calendar_rules import check_calendar
 from reconciler.planning.decisions import Lazy
 from reconciler.planning.quota import ALL_TYPES
 from reconciler.planning.standing import Standing, standings
@@ -36,6 +37,7 @@ def check(snapshot: Snapshot, plan: Plan) -> None:
     _quota_kept(snapshot, jobs, plan)
     _victims_serve(snapshot, jobs, plan)
     _actions_match(jobs, plan)
+    check_calendar(snapshot, jobs, plan)
     if not isinstance(plan.forecast, Lazy) or plan.forecast.is_made:
         _forecast_ahead(snapshot, jobs, plan)
 
