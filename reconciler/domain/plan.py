@@ -14,7 +14,7 @@ from reconciler.domain.budget import BudgetUse
 from reconciler.domain.cluster import Allocation
 from reconciler.domain.reason import Reason
 from reconciler.domain.reservation import ReservationDecision
-from reconciler.domain.units import AttemptId, Digest, Instant, JobId, Seconds
+from reconciler.domain.units import AttemptId, Digest, Instant, JobId, Seconds, TeamName
 from reconciler.domain.value_state import ValueState
 
 
@@ -107,6 +107,8 @@ class PlannerState:
     """GPU-seconds by ``<budget> <start of the period>``: what ended attempts and idle
     reservations used, whatever became of their statuses."""
     value: ValueState = ValueState()
+    interruptions: Mapping[TeamName, tuple[Instant, ...]] = field(default_factory=dict)
+    """When jobs of a team last made others leave, one instant a victim, of the last day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,15 +9,18 @@ devices are nobody else's meanwhile, and the job starts on them once they have l
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from reconciler.domain.plan import Decision
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import JobId
+from reconciler.planning import remaining
 from reconciler.planning.agenda import Agenda
 from reconciler.planning.books import Books
 from reconciler.planning.desk import Desk
+from reconciler.planning.giving import Given
 from reconciler.planning.holdings import free_rows
+from reconciler.planning.interruptions import Interruptions
 from reconciler.planning.job_facts import Facts
 from reconciler.planning.promises import Promise, promises
 from reconciler.planning.retry import after_attempt
@@ -25,34 +28,18 @@ from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.starting import preempt, preempting, start
 from reconciler.planning.topology import allocation_of
+from reconciler.planning.urgent import Front
 from reconciler.planning.value.decide import ValueMemo, decide
 from reconciler.planning.value.fleet import Choices, Ended, Fleet, JobFacts, Start
 from reconciler.planning.value.rules import Rules
 from reconciler.planning.waits import Waits, wait
+from reconciler.planning.windows import reach_s
 
 MOST_REFUSALS = 20
 """Choices taken back in one cycle, one by one; then whoever's choice fails again waits with all
 others of its team."""
 QUANTUM_S = 600
 """What an attempt has run before the value test may stop it, where the policy says nothing."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Given:
-    """Devices given in this cycle, and who has to leave for them."""
-
-    starts: dict[JobId, int] = field(default_factory=dict)
-    """Devices of jobs that start now."""
-    holds: dict[JobId, int] = field(default_factory=dict)
-    """Devices kept for jobs that start later: for somebody's leaving, or their own."""
-    waits_for: dict[JobId, tuple[JobId, ...]] = field(default_factory=dict)
-    """Whom each of the holds waits for."""
-    stops: dict[JobId, JobId] = field(default_factory=dict)
-    """Each victim and whom it makes room for."""
-    free: int = 0
-    """Devices nobody has and nobody was given."""
-    freeing: int = 0
-    """Devices of this cycle's victims that nobody was given yet."""
 
 
 class ByValue:
@@ -67,6 +54,7 @@ class ByValue:
         desk: Desk,
     ) -> None:
         self._snapshot = snapshot
+        self._shapes = shapes
         self._where = shapes.where
         self._books = books
         self._rows = shapes.rows
@@ -76,7 +64,14 @@ class ByValue:
         self._room = Room(snapshot.teams, shapes.where, desk.holdings, desk.leaving)
         self.promised = promises(shapes, books, desk, self._room)
         self._free_of_victims = self._may_begin()
-        self.given = Given()
+        promised = 0
+        for promise in self.promised.values():
+            promised |= promise.devices
+        kept = desk.holdings.taken | promised | agenda.calendar.kept_now()
+        self.given = Given(free=shapes.where.ready & ~kept)
+        self.interruptions = Interruptions(
+            snapshot.planner_state.interruptions, snapshot.teams, snapshot.now
+        )
         self.choices: Choices | None = None
 
     def decisions(self, memo: ValueMemo, before: Mapping[JobId, Decision]) -> dict[JobId, Decision]:
@@ -84,6 +79,7 @@ class ByValue:
 
         ``before`` are those of the last cycle: a decision that says the same is the same object.
         """
+        self._served = self._serve_first()
         self._choose(memo)
         given, standings = self.given, self._books.standings
         decided: dict[JobId, Decision] = dict(self._agenda.leaving)
@@ -118,6 +114,38 @@ class ByValue:
                 found.add(job)
         return frozenset(found)
 
+    def _serve_first(self) -> set[JobId]:
+        """Serve who goes before the value order; return the jobs it need not be asked about."""
+        asking = self._desk.waiting.keys() - self.promised.keys() - self._agenda.bars.keys()
+        if not self._room.has_cohorts and not any(self._desk.waiting[job].rush for job in asking):
+            return set()
+        front = Front(
+            snapshot=self._snapshot,
+            shapes=self._shapes,
+            books=self._books,
+            desk=self._desk,
+            room=self._room,
+            given=self.given,
+            interruptions=self.interruptions,
+            open_to=self._open_to,
+            firm=self._snapshot.planner_state.value.firm,
+        )
+        return front.serve(sorted(asking))
+
+    def _open_to(self, job: JobId) -> int:
+        """Return the devices on which reservations let a job start."""
+        everything = (1 << len(self._where.devices)) - 1
+        calendar, snapshot = self._agenda.calendar, self._snapshot
+        standing = self._books.standings[job]
+        spec, status = standing.spec, standing.status
+        if not calendar.windows or spec is None or status is None:
+            return everything
+        policy = snapshot.policy
+        whole = remaining.total(spec, snapshot.sizes.get(job, ()), policy)
+        left = remaining.of_pending(status, spec, whole)
+        reach = reach_s(spec, left, ran_s=status.ran_s, policy=policy)
+        return calendar.open_to(spec, snapshot.now, reach, self._where)
+
     # Asking the core
 
     def _choose(self, memo: ValueMemo) -> None:
@@ -149,18 +177,20 @@ class ByValue:
 
     def _fleet(self, refused: set[JobId]) -> Fleet:
         desk = self._desk
-        out = refused | self._agenda.bars.keys() | self.promised.keys()
+        out = refused | self._served | self._agenda.bars.keys() | self.promised.keys()
+        running = [facts for job, facts in desk.running.items() if job not in self.given.stops]
         waiting: list[JobFacts] = list(desk.waiting.values())
         aside: list[JobFacts] = list(desk.aside.values())
+        aside += [desk.running[job] for job in self.given.stops]
         if out:
             aside += [facts for facts in waiting if facts.job in out]
             waiting = [facts for facts in waiting if facts.job not in out]
         ended, going_on = self._ended()
         return Fleet(
             nodes=self._rows.nodes,
-            free=free_rows(self._rows, desk.holdings, (p.devices for p in self.promised.values())),
+            free=self._free_rows(),
             waiting=waiting,
-            running=list(desk.running.values()),
+            running=running,
             aside=[*aside, *going_on],
             ended=ended,
             headroom=self._room.headroom(),
@@ -203,20 +233,16 @@ class ByValue:
     def _give(self, choices: Choices) -> tuple[Given, Room, JobId | None]:
         """Return devices for the choices and the room left, or the first job whose choice cannot
         be kept."""
-        promised = 0
-        for promise in self.promised.values():
-            promised |= promise.devices
-        holdings = self._desk.holdings
-        given = Given(free=self._where.ready & ~(holdings.taken | promised))
+        holdings, ready = self._desk.holdings, self._where.ready
+        given = self.given.copy()
         room = self._room.copy()
         for chosen in choices.starts:
             for victim in chosen.victims:
-                given.stops[victim] = chosen.job
-                given.freeing |= holdings.of[victim].devices & self._where.ready
+                given.stop(victim, chosen.job, holdings.of[victim].devices & ready)
             room.leave(chosen.victims)
             if not self._give_one(chosen, given, room):
                 return given, room, chosen.job
-        for job in given.holds:
+        for job in given.holds.keys() - self.given.holds.keys():
             given.waits_for[job] = self._victims_of(given.holds[job], given)
         return given, room, self._left_in_vain(given)
 
@@ -228,18 +254,18 @@ class ByValue:
         freeing, is_moving = given.freeing, chosen.job in given.stops
         if is_moving:  # to other devices than it leaves
             freeing &= ~holdings.of[chosen.job].devices
-        devices = self._rows.devices(chosen.nodes, (own & freeing, given.free, freeing))
+        mask = self._open_to(chosen.job)
+        parts = (own & freeing & mask, given.free & mask, freeing & mask)
+        devices = self._rows.devices(chosen.nodes, parts)
         later = is_moving or bool(devices is not None and devices & freeing)
         if devices is None or not room.allows(team, devices, later=later):
             return is_moving  # it finds another place once it has left
         if later:
             room.keep(team, devices)
-            given.holds[chosen.job] = devices
+            given.hold(chosen.job, devices)
         else:
             room.start(team, devices)
-            given.starts[chosen.job] = devices
-        given.free &= ~devices
-        given.freeing &= ~devices
+            given.start(chosen.job, devices)
         return True
 
     def _victims_of(self, devices: int, given: Given) -> tuple[JobId, ...]:
@@ -282,14 +308,13 @@ class ByValue:
         for job, bar in self.bars.items():
             if bar is not None and job not in decided:
                 decided[job] = wait(job, bar.reason, bar.detail, before)
-        waits = Waits(self._rows, self._left_over(), self._room, self._where.unit)
+        waits = Waits(self._rows, self._free_rows(), self._room, self._where.unit)
         kinds = self._desk.kinds
         rest = ((job, kinds[job]) for job in self._desk.waiting if job not in decided)
         decided.update(waits.decisions(rest, before))
 
-    def _left_over(self) -> list[int]:
-        """Return what is free in each row once this cycle is carried out."""
-        given = self.given
-        promised = [promise.devices for promise in self.promised.values()]
-        kept = [*promised, *given.starts.values(), *given.holds.values()]
-        return free_rows(self._rows, self._desk.holdings, kept)
+    def _free_rows(self) -> list[int]:
+        """Return what is free in each row once what was given is given."""
+        if not (self.promised or self.given.starts or self.given.holds or self._agenda.calendar):
+            return free_rows(self._rows, self._desk.holdings)
+        return self._rows.counts(self.given.free)

@@ -40,7 +40,7 @@ def by_score(
     snapshot: Snapshot, shapes: Shapes, books: Books, agenda: Agenda, memo: Memo | None
 ) -> Ranked:
     """Compare the jobs by score alone."""
-    timetable = Timetable(snapshot, shapes, books)
+    timetable = Timetable(snapshot, shapes, books, agenda)
     return Ranked(
         decided=timetable.decisions(),
         places=timetable.places,
@@ -69,7 +69,7 @@ def by_value(
     )
     state = snapshot.planner_state
     if choices is not None:
-        state = replace(state, value=choices.state)
+        state = replace(state, value=choices.state, interruptions=chosen.interruptions.made())
     return Ranked(
         decided=decided,
         places=outlook.places,

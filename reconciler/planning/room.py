@@ -10,6 +10,7 @@ quotas, and what each has of it by right is its own quota (:meth:`Room.is_owed`)
 
 from collections.abc import Container, Iterable, Mapping
 
+from reconciler.domain.job import GpuRequest
 from reconciler.domain.team import Team
 from reconciler.domain.units import JobId, TeamName
 from reconciler.planning.holdings import Holdings
@@ -142,6 +143,37 @@ class Room:
         """Return what bounds a team over all types; None where nothing does."""
         account = self._account.get(TeamName(team))
         return account if account is not None and (account, ALL_TYPES) in self._limit else None
+
+    @property
+    def has_cohorts(self) -> bool:
+        """True where teams borrow from each other."""
+        return any(team.cohort is not None for team in self._teams.values())
+
+    def allowed_bits(self, team: str, gpus: int, leaving: Iterable[JobId] = ()) -> int:
+        """Return the devices among which ``gpus`` more are within quota, as bits.
+
+        Now, or where somebody is ``leaving`` for it, once they have left.
+        """
+        everything = (1 << len(self._where.devices)) - 1
+        if team not in self._teams:
+            return everything
+        room, tables = self, [self._now, self._later]
+        leaving = tuple(leaving)
+        if leaving:
+            room = self.copy()
+            room.leave(leaving)
+            tables = [room._later]
+        if not all(room._has_room(team, ALL_TYPES, gpus, table) for table in tables):
+            return 0
+        for kind, of_type in self._where.by_type.items():
+            if not all(room._has_room(team, kind, gpus, table) for table in tables):
+                everything &= ~of_type
+        return everything
+
+    def is_owed_any(self, team: str, request: GpuRequest) -> bool:
+        """True if a team of a cohort asks for no more than its own quota of some type."""
+        kinds = request.types or tuple(self._where.by_type)
+        return any(self.is_owed(team, kind, request.count) for kind in kinds)
 
     def over(self, team: TeamName) -> dict[str, int]:
         """Return by type how many GPUs a team has borrowed: holds above its own quota."""

@@ -47,6 +47,10 @@ class Rows:
                 found.append((row, here))
         return tuple(found)
 
+    def counts(self, devices: int) -> list[int]:
+        """Return how many of ``devices`` each row has."""
+        return [(devices & bits).bit_count() for bits in self.bits]
+
     def devices(self, held: Held, parts: Iterable[int]) -> int | None:
         """Return ``held`` as devices, out of the first part that has some left, then the next.
 

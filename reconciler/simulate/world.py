@@ -53,6 +53,8 @@ class SimWorld:
         self.statuses: dict[JobId, JobStatus] = {}
         self.runs: dict[AttemptId, Run] = {}
         self.behaviours: dict[JobId, Behaviour] = {}
+        self.planner_state = PlannerState()
+        """As the last commit recorded it."""
         self.log: list[tuple[Instant, Transition]] = []
         """Every transition ever recorded."""
         self.commits = 0
@@ -99,6 +101,7 @@ class SimWorld:
         self.planner_state = plan.planner_state
         self.log += [(plan.now, transition) for transition in update.transitions]
         self.calendar_log += [(plan.now, line) for line in update.occurrences]
+        self.planner_state = plan.planner_state
         self.commits += 1
         if snapshot.desired.commit == self.main.tip:
             self.main.acted_on()

@@ -1,0 +1,183 @@
+"""Who goes before the value order: urgent jobs, and teams that want back what they lent.
+
+A P0 starts where there is room, else the cheapest set of victims by lost work is asked to leave for
+it, as in the order by score: only lower classes, nobody for what is free soon anyway, and no more
+than its team's interruption budget.  A team of a cohort that asks for no more than its own quota,
+and is kept from it by borrowers, gets it back from those who borrowed.
+"""
+
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from reconciler.domain.job import PriorityClass
+from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.units import Instant, JobId, TeamName
+from reconciler.planning.board import Contender, Holder
+from reconciler.planning.books import Books
+from reconciler.planning.contenders import Wishes
+from reconciler.planning.desk import Desk
+from reconciler.planning.giving import Given
+from reconciler.planning.interruptions import Interruptions
+from reconciler.planning.placement import place
+from reconciler.planning.preemption import Ground, Preemption, choose_victims, may_preempt
+from reconciler.planning.room import Room
+from reconciler.planning.shapes import Shapes
+
+MOST_RECLAIMS = 8
+"""Jobs whose team wants its quota back that are looked at in one cycle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """What the step before the value order works on."""
+
+    snapshot: Snapshot
+    shapes: Shapes
+    books: Books
+    desk: Desk
+    room: Room
+    given: Given
+    interruptions: Interruptions
+    open_to: Callable[[JobId], int]
+    """Devices on which a job may start, as reservations allow."""
+    firm: Container[JobId]
+    """Jobs that nobody may stop."""
+
+    def serve(self, waiting: Iterable[JobId]) -> set[JobId]:
+        """Give devices to urgent and reclaiming jobs of ``waiting``; return those dealt with."""
+        wishes = Wishes(self.snapshot, self.shapes)
+        dealt: set[JobId] = set()
+        urgent = [job for job in waiting if self.desk.waiting[job].rush]
+        for job in sorted(urgent, key=self._urgency):
+            standing = self.books.standings[job]
+            if self._serve_urgent(wishes.pending(standing, None, holders=()), wishes):
+                dealt.add(job)
+        if self.room.has_cohorts:
+            dealt |= self._reclaim([job for job in waiting if job not in dealt], wishes)
+        return dealt
+
+    def _urgency(self, job: JobId) -> tuple[int, int, JobId]:
+        facts = self.desk.waiting[job]
+        return (facts.deadline or facts.arrived + 10**9, facts.arrived, job)
+
+    def _serve_urgent(self, contender: Contender, wishes: Wishes) -> bool:
+        """Return False for a job that has no right to be served first any more."""
+        if self._start(contender):
+            return True
+        rules = self.snapshot.policy.preemption
+        lower = {
+            level for level in PriorityClass if may_preempt(level, contender.spec.priority, rules)
+        }
+        found = self._victims(
+            contender, wishes, lambda job: PriorityClass(self.desk.running[job].level) in lower
+        )
+        team = contender.spec.team
+        if found is not None:
+            if not self.interruptions.allows(team, len(found.victims)):
+                return False
+            self.interruptions.spend(team, len(found.victims))
+            self._hold(contender, found)
+        return True
+
+    def _start(self, contender: Contender) -> bool:
+        """Start a job where there is room, if there is."""
+        job, team = contender.job, contender.spec.team
+        free = self.given.free & self.open_to(job)
+        free &= self.room.allowed_bits(team, contender.shape.count)
+        devices = place(contender.shape, free, self.shapes.where)
+        if devices is None:
+            return False
+        self.given.start(job, devices)
+        self.room.start(team, devices)
+        return True
+
+    def _hold(self, contender: Contender, found: Preemption) -> None:
+        victims = tuple(victim.job for victim in found.victims)
+        job = contender.job
+        for victim in found.victims:
+            self.given.stop(victim.job, job, victim.devices & self.shapes.where.ready)
+        self.room.leave(victims)
+        self.room.keep(contender.spec.team, found.devices)
+        self.given.hold(job, found.devices)
+        self.given.waits_for[job] = victims
+
+    def _victims(
+        self, contender: Contender, wishes: Wishes, may_stop: Callable[[JobId], bool]
+    ) -> Preemption | None:
+        """Return the cheapest preemption among the running jobs that may be stopped."""
+        holders = list(self._candidates(wishes, may_stop))
+        if not holders:
+            return None
+        known = {holder.job: holder.devices for holder in holders}
+        given, where, room = self.given, self.shapes.where, self.room
+        team, gpus = contender.spec.team, contender.shape.count
+        open_to = self.open_to(contender.job)
+
+        def free(names: Container[JobId], _end: Instant) -> int:
+            found = given.free | given.freeing
+            for job, devices in known.items():
+                if job in names:
+                    found |= devices & where.ready
+            return found & open_to
+
+        def allowed(names: Container[JobId], _end: Instant) -> int:
+            return room.allowed_bits(team, gpus, leaving=[job for job in known if job in names])
+
+        return choose_victims(
+            contender,
+            self._soon(contender, wishes, open_to),
+            ground=Ground(now=self.snapshot.now, where=where, free=free, allowed=allowed),
+            holders=holders,
+            policy=self.snapshot.policy.preemption,
+        )
+
+    def _candidates(self, wishes: Wishes, may_stop: Callable[[JobId], bool]) -> Iterable[Holder]:
+        for job, facts in self.desk.running.items():
+            is_free_to = facts.preemptible and not facts.rush and job not in self.firm
+            if is_free_to and job not in self.given.stops and may_stop(job):
+                holder = wishes.holder(self.books.live[job], self.books.settled[job])
+                if holder.victim is not None:
+                    yield holder
+
+    def _soon(self, contender: Contender, wishes: Wishes, open_to: int) -> Instant | None:
+        """Return when the job would start without stopping anybody, if that is soon."""
+        now = self.snapshot.now
+        free = self.given.free & open_to
+        ends = []
+        for job, standing in self.books.live.items():
+            if job not in self.given.stops:
+                holder = wishes.holder(standing, self.books.settled[job])
+                ends.append((holder.until.p50, job, holder.devices))
+        horizon = now + self.snapshot.policy.preemption.restart_s + 2 * contender.spec.grace_s
+        allowed = self.room.allowed_bits(contender.spec.team, contender.shape.count)
+        for end, _, devices in sorted(ends):
+            if end > horizon:
+                break
+            free |= devices & self.shapes.where.ready & open_to
+            if place(contender.shape, free & allowed, self.shapes.where) is not None:
+                return end
+        return None
+
+    def _reclaim(self, waiting: Iterable[JobId], wishes: Wishes) -> set[JobId]:
+        """Serve jobs whose team is owed what others borrowed; the longest waiting first."""
+        dealt: set[JobId] = set()
+        facts, kinds = self.desk.waiting, self.desk.kinds
+        owed = [job for job in waiting if self.room.is_owed_any(*kinds[job])]
+        for job in sorted(owed, key=lambda job: (facts[job].arrived, job))[:MOST_RECLAIMS]:
+            if not self.room.is_owed_any(*kinds[job]):
+                continue
+            contender = wishes.pending(self.books.standings[job], None, holders=())
+            if self.room.allowed_bits(contender.spec.team, contender.shape.count):
+                continue  # it is not the quota that keeps it: the order by value decides
+            found = self._victims(
+                contender, wishes, partial(self._has_borrowed, contender.spec.team)
+            )
+            if found is not None:
+                self._hold(contender, found)
+                dealt.add(job)
+        return dealt
+
+    def _has_borrowed(self, lender: TeamName, job: JobId) -> bool:
+        team = TeamName(job.split("/")[0])
+        return team != lender and self.room.shares(team, lender) and bool(self.room.over(team))
