@@ -63,6 +63,7 @@ def decide(
     live = {facts.job: facts for facts in (*fleet.waiting, *fleet.running, *fleet.aside)}
     state = _learned(state, fleet.ended)
     residuals = memo.under(state.believed)
+    total = sum(size for row, size in enumerate(fleet.nodes.sizes) if row not in fleet.shut)
     valuation = Valuation(
         now=now,
         ranked_at=now - now % rules.rerank_every_s,
@@ -73,7 +74,7 @@ def decide(
     state, budget = _shadowed(state, fleet, live, valuation, memo)
     budget = max(budget, state.relieved_s, rules.least_budget_s)
     valuation = replace(valuation, budget_s=budget)
-    state, relieved = guarded(state, fleet.waiting, live, valuation)
+    state, relieved = guarded(state, fleet.waiting, live, valuation, total)
     if relieved > budget:
         valuation = replace(valuation, budget_s=relieved)
         state = replace(state, relieved_s=int(relieved))

@@ -32,22 +32,28 @@ class Drained:
 
 
 def guarded(
-    state: ValueState, waiting: Sequence[JobFacts], live: Collection[JobId], valuation: Valuation
+    state: ValueState,
+    waiting: Sequence[JobFacts],
+    live: Collection[JobId],
+    valuation: Valuation,
+    gpus: int,
 ) -> tuple[ValueState, float]:
-    """Return the state with new firm jobs in it, and the budget after relief."""
+    """Return the state with new firm jobs in it, and the budget after relief.
+
+    ``gpus`` is the size of the fleet.
+    """
     rules = valuation.rules
     budget = valuation.budget_s
     firm = {job: state.firm[job] for job in sorted(state.firm) if job in live}
     firmed = state.firmed
+    ahead = _ahead_of_twins(waiting, valuation, gpus)
     late = sorted(
         (facts.arrived + facts.served, facts.job, facts)
         for facts in waiting
-        if facts.job not in firm
-        and valuation.delay(facts) >= rules.firm_share * valuation.budget(facts)
+        if facts.job not in firm and _is_late(facts, valuation, valuation.budget_s, ahead)
     )
     for _, job, facts in late:
-        bound = min(budget, facts.bound) if facts.bound else budget
-        if valuation.delay(facts) < rules.firm_share * bound:
+        if not _is_late(facts, valuation, budget, ahead):
             continue
         firm[job] = FirmPlace(since=valuation.now)
         firmed += 1
@@ -56,6 +62,42 @@ def guarded(
     if firm != state.firm or firmed != state.firmed:
         state = replace(state, firm=firm, firmed=firmed)
     return state, budget
+
+
+def _is_late(
+    facts: JobFacts, valuation: Valuation, budget: float, ahead: Mapping[JobId, float]
+) -> bool:
+    bound = min(budget, facts.bound) if facts.bound else budget
+    used = valuation.delay(facts) + ahead.get(facts.job, 0.0)
+    return used >= valuation.rules.firm_share * bound
+
+
+def _ahead_of_twins(
+    waiting: Sequence[JobFacts], valuation: Valuation, gpus: int
+) -> dict[JobId, float]:
+    """Return how much earlier each giant must start than its own budget says.
+
+    Gangs of more than half the fleet never run together: the one whose budget ends first has to
+    have ended when the next one's does, and so on back from the last.
+    """
+    giants = sorted(
+        (
+            (facts.arrived + facts.served, facts.job, facts)
+            for facts in waiting
+            if 2 * facts.gpus > gpus
+        ),
+        reverse=True,
+    )
+    ahead: dict[JobId, float] = {}
+    if len(giants) < 2:
+        return ahead
+    latest = float("inf")
+    for _, job, facts in giants:
+        due = facts.arrived + facts.served + valuation.rules.firm_share * valuation.budget(facts)
+        start = min(due, latest)
+        ahead[job] = due - start
+        latest = start - valuation.left(facts)
+    return ahead
 
 
 def drained(

@@ -143,7 +143,7 @@ class ShadowSchedule:
             for job, _ in ahead.start_all(at):
                 each = self.jobs[job]
                 began[job] = at
-                heappush(ends, (at + (each.served or guess.left(live[job], 0)), job))
+                heappush(ends, (at + (each.served or _whole(live[job], guess)), job))
                 longest = max(longest, at - each.arrived)
         return longest
 
@@ -179,7 +179,7 @@ class ShadowSchedule:
     ) -> None:
         for job, held in began:
             each = self.jobs[job]
-            length = each.served or guess.left(live[job], 0)
+            length = each.served or _whole(live[job], guess)
             flat = tuple(value for pair in held for value in pair)
             self.jobs[job] = replace(each, start=at, end=at + length, nodes=flat)
             heappush(self._ends, (at + length, job))
@@ -206,6 +206,12 @@ class ShadowSchedule:
             self._easy.leave(job, each.start, each.limit)
         elif not each.end:
             self._easy.withdraw(job, each.arrived)
+
+
+def _whole(facts: JobFacts, guess: Guess) -> int:
+    """Return the believed running time, given what the job has really run without ending."""
+    served = guess.served(facts)
+    return served + guess.left(facts, served)
 
 
 def _on_nodes(shadow: Shadow, nodes: Nodes) -> Mapping[JobId, ShadowJob]:
