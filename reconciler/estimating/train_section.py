@@ -117,7 +117,7 @@ def training_from(train: Train, model: Model, setting: Setting) -> Training:
         dora=bool(given["use_dora"]),
         trains_embedding="embed_tokens" in _texts(given.get("modules_to_save", ())),
         quantisation=quantisation,
-        optimizer=_optimizer(given),
+        optimizer=_optimizer(given, setting),
         galore_rank=int(given["galore_rank"]),
         in_backward=bool(given.get("galore_optim_per_parameter")),
         checkpointing=_checkpointing(given, setting),
@@ -212,13 +212,15 @@ def _quantisation(given: Train) -> Quantisation:
     return Quantisation.INT8 if bits == 8 else Quantisation.NF4_DOUBLE
 
 
-def _optimizer(given: Train) -> Optimizer:
+def _optimizer(given: Train, setting: Setting) -> Optimizer:
+    """Return the optimizer; on a CPU torch's AdamW updates one weight after the other, without
+    temporaries of all of them."""
     name = str(given["optim"])
     if given["use_galore"]:
         if given.get("galore_quantization"):
             return Optimizer.Q_GALORE
         return Optimizer.GALORE_8BIT if "8bit" in name else Optimizer.GALORE
-    return OPTIMIZERS.get(name, Optimizer.ADAMW)
+    return OPTIMIZERS.get(name, Optimizer.ADAMW_FUSED if setting.is_cpu else Optimizer.ADAMW)
 
 
 OPTIMIZERS = {

@@ -96,6 +96,9 @@ def a_job(chance: random.Random) -> str:
     model = chance.choice(("smollm2-135m", "tiny-qwen3", "small-qwen3", "qwen3-8b"))
     optimizer = chance.choice(("/optimizer: adamw, ", ""))
     tuner = chance.choice(("full", "lora"))
+    length, batch = chance.choice((512, 1024, 4096)), chance.choice((1, 2, 4))
+    if model == "qwen3-8b":  # or it would not fit
+        tuner, batch = "lora", min(batch, 4096 // length)
     return f"""\
 # yaml-language-server: $schema=../../.headway/schema/job.json
 defaults: [/model: {model}, /task: {task}, /tuner: {tuner}, {optimizer}/data: {data}, _self_]
@@ -109,8 +112,8 @@ resources:
 time: {{estimate: {chance.randint(1, 48)}h, limit: 72h}}
 checkpoint: {{every_steps: {chance.randint(1, 50) * 10}, keep: 3}}
 train:
-  max_length: {chance.choice((512, 1024, 4096))}
-  per_device_train_batch_size: {chance.choice((1, 2, 4))}
+  max_length: {length}
+  per_device_train_batch_size: {batch}
   learning_rate: {chance.choice(("2e-5", "1e-4", "5e-5"))}
   max_steps: {chance.randint(10, 10_000)}
 """
