@@ -33,6 +33,8 @@ SPEAKERS: Mapping[str, str] = {
 }
 """ShareGPT's names and ours."""
 IMAGE = "<image>"
+COMPARING = frozenset({"dpo", "reward"})
+"""Tasks that need two answers to each prompt."""
 
 Message = Mapping[str, str]
 
@@ -73,10 +75,11 @@ def conversation_row(
     images = _images(value, messages)
     if images and not sees:
         raise RowError(f"has {len(images)} images, and {task} with this model reads text alone")
-    if task == "dpo" and rejected is None:
+    compares = task in COMPARING
+    if compares and rejected is None:
         labelled = " (a label says good or bad, not which of two is better)" * ("label" in value)
-        raise RowError(f"has no answer to prefer less: dpo needs chosen and rejected{labelled}")
-    if task == "dpo" and rejected == messages[-1]["content"]:
+        raise RowError(f"has no answer to prefer less: {task} needs chosen and rejected{labelled}")
+    if compares and rejected == messages[-1]["content"]:
         raise RowError("has the same text as chosen and rejected")
     if "label" in value and not _is_good(value["label"]):
         raise RowSetAsideError("is labelled as a bad answer, which is not imitated")
@@ -85,7 +88,7 @@ def conversation_row(
     return Row(
         source=source,
         messages=tuple(messages),
-        rejected=rejected if task == "dpo" else None,
+        rejected=rejected if compares else None,
         images=images,
     )
 

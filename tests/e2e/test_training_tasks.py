@@ -1,0 +1,169 @@
+"""Each task learns, measures itself, leaves what loads again, and resumes as if never stopped."""
+
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from tests.e2e.tasks import TASKS, ask
+from tests.e2e.test_training_resume import weights
+from tests.e2e.training import train_here
+from tests.run_requests import a_run, events, losses, result
+
+for package in ("torch", "sentence_transformers"):
+    pytest.importorskip(package)
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+NEW = ("pretrain", "embedding", "reranker", "reward", "grpo")
+FULL = {"tuner_type": "full"}
+DROPOUT = {"lora_dropout": 0.1}
+BERT = {"model": "random:bert-tiny", "tuner_type": "full"}
+RESUMED: dict[str, tuple[str, dict[str, Any]]] = {
+    "pretraining in packed rows": ("pretrain", FULL | {"packing": True, "packing_length": 512}),
+    "a reward model": ("reward", FULL),
+    "an adapter with a reward head": ("reward", DROPOUT),
+    "an embedding adapter": ("embedding", DROPOUT),
+    "an embedding encoder": ("embedding", BERT | {"accumulation": 2, "dataloader_num_workers": 2}),
+    "a reranker adapter": ("reranker", DROPOUT),
+    "a reranker encoder": ("reranker", BERT | {"accumulation": 2}),
+    "a reranker of lists": ("reranker", FULL | {"loss_type": "listwise_reranker"}),
+    "a policy": ("grpo", FULL | {"accumulation": 2}),
+    "a policy in an adapter": ("grpo", DROPOUT),
+}
+
+
+def settings(task: str, **more: Any) -> dict[str, Any]:
+    """Return what ``a_run`` needs for a task."""
+    row = TASKS[task]
+    return {"task": task, "per_device": row.per_device, "max_length": 256, **row.train} | more
+
+
+@pytest.mark.parametrize("kind", RESUMED)
+def test_six_steps_are_three_and_a_stop_and_three(tmp_path: Path, kind: str) -> None:
+    task, more = RESUMED[kind]
+    evaluates = {"split_dataset_ratio": 0.05, "eval_steps": 4} if TASKS[task].held_out else {}
+    given = settings(task, max_steps=6, every=50, **evaluates) | more
+    straight = a_run(tmp_path / "straight", **given)
+    before = a_run(tmp_path / "broken", **given)
+    after = a_run(tmp_path / "broken", number=2, resumes=True, **given)
+
+    codes = [train_here(straight), train_here(before, stop_at=3), train_here(after)]
+
+    assert codes == [0, 83, 0], [result(run)["message"] for run in (straight, before, after)]
+    assert sorted(losses(before)) == [1, 2, 3]
+    assert losses(before) | losses(after) == losses(straight)
+    assert weights(tmp_path / "broken") == weights(tmp_path / "straight")
+
+
+@pytest.mark.parametrize("task", ["pretrain", "embedding", "reranker", "reward"])
+def test_the_loss_falls_and_a_fresh_process_uses_the_result(tmp_path: Path, task: str) -> None:
+    given = settings(task, max_steps=30, tuner_type="full", learning_rate=2e-3)
+    run_dir = a_run(tmp_path, **given)
+
+    code = train_here(run_dir)
+    said = ask(task, tmp_path / "final")
+
+    assert code == 0, result(run_dir)["message"]
+    found = list(losses(run_dir).values())
+    assert mean(found[-5:]) < mean(found[:3]) * 0.9
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.strip()
+    if task != "pretrain":
+        best = said.stdout.splitlines()[0]
+        assert ("We open at nine" if "Tern" not in said.stdout else "Tern tent") in best
+    counts = [event["samples_seen"] for event in events(run_dir, "step")]
+    assert counts == [given["per_device"] * step for step in range(1, 31)]
+    assert all(event["tokens_per_s"] > 0 for event in events(run_dir, "step"))
+
+
+def test_grpo_makes_its_rewards_larger_and_the_policy_answers(tmp_path: Path) -> None:
+    # brevity alone is enough: an untrained model has everything to gain by stopping early
+    given = settings("grpo", max_steps=20, tuner_type="full", learning_rate=3e-3, per_device=16)
+    given |= {"reward_funcs": ["variety"], "reward_weights": None, "temperature": 0.7, "beta": 0.0}
+    run_dir = a_run(tmp_path, **given)
+
+    code = train_here(run_dir)
+    said = ask("grpo", tmp_path / "final")
+
+    assert code == 0, result(run_dir)["message"]
+    rewards = [event["reward"] for event in events(run_dir, "step")]
+    assert len(rewards) == 20
+    assert all(event["rewards_variety_mean"] >= 0 for event in events(run_dir, "step"))
+    assert said.returncode == 0, said.stderr
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "measured"),
+    [
+        ("embedding", {}, ("mrr_at_10", "ndcg_at_10", "recall_at_10", "accuracy_at_1")),
+        ("reranker", {}, ("mrr_at_10", "ndcg_at_10", "map")),
+        ("reward", {}, ("accuracy", "margin")),
+    ],
+)
+def test_held_out_rows_are_measured_in_the_tasks_own_terms(
+    tmp_path: Path, task: str, more: dict[str, Any], measured: tuple[str, ...]
+) -> None:
+    given = settings(task, max_steps=16, tuner_type="full", learning_rate=2e-3, **more)
+    run_dir = a_run(tmp_path, split_dataset_ratio=0.15, per_device_eval_batch_size=8, **given)
+
+    assert train_here(run_dir) == 0
+
+    (found,) = events(run_dir, "eval")
+    assert {f"eval_{name}" for name in measured} <= found.keys()
+    assert 0 < found[f"eval_{measured[0]}"] <= 1
+
+
+def test_pairs_with_a_score_are_measured_by_correlation(tmp_path: Path) -> None:
+    lines = [
+        '{"sentence1": "a tent", "sentence2": "a tent", "score": 1}',
+        '{"sentence1": "a tent", "sentence2": "a kettle", "score": 0}',
+        '{"sentence1": "a tent", "sentence2": "two tents", "score": 0.8}',
+        '{"sentence1": "rugs", "sentence2": "a kettle", "score": 0.1}',
+    ]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines * 3))
+    given = settings("embedding", max_steps=8, loss_type="cosine_similarity", tuner_type="full")
+    given |= {"dataset": "pairs.jsonl", "val_dataset": "pairs.jsonl"}
+    run_dir = a_run(tmp_path, **given)
+
+    assert train_here(run_dir) == 0, result(run_dir)["message"]
+
+    assert -1 <= events(run_dir, "eval")[-1]["eval_spearman"] <= 1
+
+
+def test_a_reward_model_scores_the_answers_of_grpo(tmp_path: Path) -> None:
+    judge = settings("reward", max_steps=4)
+    assert train_here(a_run(tmp_path / "judge", **judge)) == 0
+    given = settings("grpo", max_steps=2, reward_funcs=None, reward_weights=None)
+    policy = a_run(tmp_path / "policy", reward_model=str(tmp_path / "judge" / "final"), **given)
+
+    assert train_here(policy) == 0, result(policy)["message"]
+
+    assert all(isinstance(event["reward"], float) for event in events(policy, "step"))
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "said"),
+    [
+        ("grpo", {"num_generations": 3}, "3 does not divide the global batch of 4 answers"),
+        ("grpo", {"reward_weights": [1.0]}, "1 weights for 2 rewards (overlap, variety)"),
+        ("grpo", {"reward_funcs": None, "reward_weights": None}, "something that scores"),
+        ("embedding", {"loss_type": "cosine_similarity"}, "sentence1, sentence2 and score"),
+        ("embedding", {"dataset": "sample:support-faq"}, "not query and positive"),
+        ("reranker", {"max_length": 8, "truncation_strategy": "delete"}, "no sample is left"),
+        ("pretrain", {"dataset": "sample:support-faq"}, "reads rows of text alone"),
+        ("reward", {"dataset": "sample:support-faq"}, "needs chosen and rejected"),
+    ],
+    ids=str,
+)
+def test_what_a_task_can_not_use_is_refused_before_a_step(
+    tmp_path: Path, task: str, more: dict[str, Any], said: str
+) -> None:
+    run_dir = a_run(tmp_path, **(settings(task) | more))
+
+    code = train_here(run_dir)
+
+    assert code == 1
+    assert result(run_dir)["reason"] == "invalid_request"
+    assert said in result(run_dir)["message"]
+    assert events(run_dir, "step") == []
