@@ -6,16 +6,20 @@ Where a policy needs limits and the run has none (E3), it gets those of F4 too.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reconciler.simulate.asks import Estimates, Overlay, asks
+from reconciler.simulate.asks import Ask, Estimates, Overlay, asks
+from reconciler.simulate.baselines.conservative import Conservative
+from reconciler.simulate.baselines.multifactor import Multifactor
 from reconciler.simulate.baselines.ordered import Easy, Fifo, FifoSkip
 from reconciler.simulate.baselines.rounds import Las, Srtf
+from reconciler.simulate.baselines.team_queues import TeamQueues
 from reconciler.simulate.costs import Costs
 from reconciler.simulate.counted import CountedFleet, Policy
 from reconciler.simulate.load import Load
 from reconciler.simulate.outcome import Played
+from reconciler.simulate.shares import quotas
 
 TICK_S = 300
 
@@ -35,24 +39,32 @@ class Setup:
     costs: Costs = Costs()
     elastic: bool = False
 
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole cluster."""
+        return self.nodes * self.gpus_per_node
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """How to make a policy, and which estimates it must have."""
 
-    make: Callable[[Setup], Policy]
+    make: Callable[[Setup, Sequence[Ask]], Policy]
     estimates: Estimates | None = None
     """None: those of the run."""
     needs_limits: bool = False
 
 
 BASELINES: Mapping[str, Baseline] = {
-    "fifo": Baseline(lambda _: Fifo()),
-    "fifo-skip": Baseline(lambda _: FifoSkip()),
-    "easy": Baseline(lambda _: Easy(), estimates=Estimates.F4),
-    "easy-e2": Baseline(lambda _: Easy(), estimates=Estimates.E2),
-    "las": Baseline(lambda setup: Las(setup.tick_s)),
-    "srtf": Baseline(lambda setup: Srtf(setup.tick_s)),
+    "fifo": Baseline(lambda *_: Fifo()),
+    "fifo-skip": Baseline(lambda *_: FifoSkip()),
+    "easy": Baseline(lambda *_: Easy(), estimates=Estimates.F4),
+    "easy-e2": Baseline(lambda *_: Easy(), estimates=Estimates.E2),
+    "conservative": Baseline(lambda *_: Conservative(), needs_limits=True),
+    "multifactor": Baseline(lambda *_: Multifactor(), needs_limits=True),
+    "kueue": Baseline(lambda setup, jobs: TeamQueues(quotas(jobs, setup.gpus))),
+    "las": Baseline(lambda setup, _: Las(setup.tick_s)),
+    "srtf": Baseline(lambda setup, _: Srtf(setup.tick_s)),
 }
 
 
@@ -78,5 +90,5 @@ def play_baseline(name: str, load: Load, setup: Setup) -> Played:
         tor_size=setup.tor_size,
     )
     began = time.process_time()
-    fleet.run(row.make(setup))
+    fleet.run(row.make(setup, jobs))
     return fleet.played(name, time.process_time() - began)

@@ -1,8 +1,10 @@
 """Plays headway itself over a load: the production cycle, at the production cadence.
 
-A cycle follows an event, but never sooner than ``policy.cycle`` after the last one, and while
-somebody waits at least every ``policy.rerank_every``.  Nothing is rewired for the simulation: the
-world answers the cycle's three questions from virtual time.
+A cycle follows news, as the reconciler's loop looks for it: a second after the last cycle at the
+earliest, so that what happens together is decided together.  While somebody waits, ranks change
+with time: then a cycle follows at least every ``policy.rerank_every`` (the loop's own timer is
+shorter, and between two ranks finds nothing new).  Nothing is rewired for the simulation: the world
+answers the cycle's three questions from virtual time.
 """
 
 import gc
@@ -14,6 +16,7 @@ from reconciler.cycle import run_cycle
 from reconciler.domain.cluster import Cluster
 from reconciler.domain.policy import Policy
 from reconciler.domain.units import Instant, Seconds
+from reconciler.planning.guard import in_brief, in_full
 from reconciler.planning.memo import Memo
 from reconciler.simulate.asks import Ask
 from reconciler.simulate.costs import Costs
@@ -22,6 +25,8 @@ from reconciler.simulate.outcome import Integrals, JobOutcome, Played
 from reconciler.simulate.paper_fleet import paper_spec, paper_teams
 from reconciler.simulate.trace_world import TraceWorld
 
+LOOK_EVERY_S = 1
+"""How often the loop asks for news."""
 COLLECT_EVERY = 20_000
 """Cycles between two collections of garbage: cycles make no cycles of references worth a pause."""
 
@@ -41,8 +46,13 @@ def play_headway(
     costs: Costs,
     policy: Policy,
     name: str = "headway",
+    check_every: int = 100,
 ) -> Played:
-    """Run the production cycle until every job has ended, and return what was measured."""
+    """Run the production cycle until every job has ended, and return what was measured.
+
+    Of ``check_every`` cycles one is held to every invariant, the others to the cheap ones.
+    Raises ``InvariantError`` when a plan breaks one.
+    """
     specs = [paper_spec(ask, gpus_per_node) for ask in asks]
     nodes = len(cluster.nodes)
     gpus = sum(len(node.devices) for node in cluster.nodes)
@@ -56,7 +66,7 @@ def play_headway(
         counts=Nodes(nodes, gpus_per_node, tor_size),
         gpus=gpus,
     )
-    cycles = _run(world)
+    cycles = _run(world, check_every)
     return Played(
         policy=name,
         gpus=gpus,
@@ -85,7 +95,7 @@ def play_headway(
     )
 
 
-def _run(world: TraceWorld) -> list[float]:
+def _run(world: TraceWorld, check_every: int) -> list[float]:
     cycles: list[float] = []
     memo: Memo | None = None
     was_on = gc.isenabled()
@@ -94,7 +104,8 @@ def _run(world: TraceWorld) -> list[float]:
         world.advance(world.now)
         while world.unfinished:
             began = time.process_time()
-            memo = run_cycle(world, memo).memo
+            guard = in_brief if len(cycles) % check_every else in_full
+            memo = run_cycle(world, memo, guard=guard).memo
             cycles.append(time.process_time() - began)
             if len(cycles) % COLLECT_EVERY == 0:
                 gc.collect()
@@ -109,7 +120,7 @@ def _run(world: TraceWorld) -> list[float]:
 
 
 def _next_cycle(world: TraceWorld) -> Instant | None:
-    soonest = world.now + world.policy.cycle_s
+    soonest = world.now + LOOK_EVERY_S
     due = world.next_event_at()
     rerank = None
     if world.waiting:

@@ -12,7 +12,7 @@ restart's seconds cannot kill a job the trace let finish.
 # ruff: noqa: ARG002  the methods have the signatures of ``ports.World``
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
 
@@ -24,54 +24,19 @@ from reconciler.domain.policy import Policy
 from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
 from reconciler.domain.status import JobStatus, StatusUpdate
 from reconciler.domain.team import Team
-from reconciler.domain.units import AttemptId, Instant, JobId, NodeName, Seconds, TeamName
+from reconciler.domain.units import AttemptId, Instant, JobId, Seconds, TeamName
 from reconciler.ports import ApplyResult
 from reconciler.simulate.asks import LADDER_S, Ask
-from reconciler.simulate.costs import Costs
-from reconciler.simulate.nodes import Nodes, Place
+from reconciler.simulate.chance import uniform
+from reconciler.simulate.costs import HARD_KILL_LOSS_S, Costs
+from reconciler.simulate.nodes import Nodes
 from reconciler.simulate.outcome import Stay
 from reconciler.simulate.paper_fleet import EPOCH, paper_commit, with_digest
+from reconciler.simulate.virtual_attempts import Fate, VirtualAttempt
 
 ARRIVES, ENDS, NEARS_LIMIT = 0, 1, 2
 LIMIT_SLACK_S = 300
 SUCCEEDED_STATUS, STOPPED_STATUS, KILLED_STATUS = 0, 83, -9
-
-
-@dataclass(slots=True)
-class Attempted:
-    """One attempt on virtual time."""
-
-    id: AttemptId
-    job: int
-    place: Place
-    began_at: int
-    restoring_s: int
-    slowdown: float
-    left_s: float
-    """Work left when it began."""
-    ends_at: float
-    stop_at: int | None = None
-    gone_at: float | None = None
-    """When it leaves without having finished."""
-    outcome: Outcome | None = Outcome.SUCCEEDED
-    version: int = 0
-
-    def progress_s(self, at: float) -> float:
-        """Return the work done by ``at``."""
-        return min(max(at - self.began_at - self.restoring_s, 0) / self.slowdown, self.left_s)
-
-
-@dataclass(slots=True)
-class Fate:
-    """How one job fares."""
-
-    left_s: float
-    first_start_s: int | None = None
-    ended_s: float | None = None
-    starts: int = 0
-    preemptions: int = 0
-    lost: int = 0
-    held_gpu_s: float = 0.0
 
 
 class TraceWorld:
@@ -88,6 +53,7 @@ class TraceWorld:
         costs: Costs,
         counts: Nodes,
         gpus: int,
+        seed: int = 1,
     ) -> None:
         self.asks, self.specs = asks, specs
         self.cluster, self.policy, self.teams = cluster, policy, teams
@@ -101,12 +67,13 @@ class TraceWorld:
         self.waiting = 0
         """Jobs that have arrived, have not ended and hold nothing."""
         self.free_gpus = gpus
+        self._seed = seed
         self._state = PlannerState()
         self._jobs: dict[JobId, DesiredJob] = {}
         self._submissions: dict[JobId, Submission] = {}
         self._statuses: dict[JobId, JobStatus] = {}
         self._observations: dict[AttemptId, Observation] = {}
-        self._attempts: dict[AttemptId, Attempted] = {}
+        self._attempts: dict[AttemptId, VirtualAttempt] = {}
         self._index = {spec.id: at for at, spec in enumerate(specs)}
         self._node = {node.name: at for at, node in enumerate(cluster.nodes)}
         self._names = [node.name for node in cluster.nodes]
@@ -189,7 +156,7 @@ class TraceWorld:
         )
         restoring = self.costs.restore(len(place)) if fate.starts else 0
         slowdown = self._counts.slowdown(place)
-        run = Attempted(
+        run = VirtualAttempt(
             id=action.attempt,
             job=at,
             place=place,
@@ -211,7 +178,7 @@ class TraceWorld:
         self._plan(run.ends_at, ENDS, 0, action.attempt)
         self._watch_limit(at, run)
 
-    def _watch_limit(self, at: int, run: Attempted) -> None:
+    def _watch_limit(self, at: int, run: VirtualAttempt) -> None:
         spec = self._jobs[self.specs[at].id].spec
         if spec is None or spec.limit_s is None:
             return
@@ -228,8 +195,7 @@ class TraceWorld:
         leaves = max(self.now, run.began_at) + self.costs.save(len(run.place))
         if run.ends_at <= leaves:
             return
-        run.gone_at, run.outcome = leaves, Outcome.STOPPED
-        run.version += 1
+        run.leave(leaves, Outcome.STOPPED)
         self._plan(leaves, ENDS, run.version, attempt)
 
     def _lose(self, attempt: AttemptId, state: ObservedState) -> None:
@@ -238,9 +204,8 @@ class TraceWorld:
         seen = self._observations.get(attempt)
         if run is None or seen is None or seen.state is not ObservedState.RUNNING:
             return
-        run.gone_at, run.outcome = self.now, None
-        run.version += 1
-        self._free(run, self.now)
+        run.leave(self.now, None)
+        self._free(run, self.now, lost_s=self._loss_s(run))
         self.fates[run.job].lost += 1
         self._observations[attempt] = replace(
             seen, state=state, ended_at=self.now, exit_status=KILLED_STATUS
@@ -323,12 +288,16 @@ class TraceWorld:
             checkpoint_at=Instant(_whole(ended)),
         )
 
-    def _free(self, run: Attempted, ended: float) -> None:
+    def _loss_s(self, run: VirtualAttempt) -> float:
+        """Return the work a crash loses: up to half an hour, by hash."""
+        ask, fate = self.asks[run.job], self.fates[run.job]
+        return HARD_KILL_LOSS_S * uniform(self._seed, f"lost {fate.starts}", ask.id)
+
+    def _free(self, run: VirtualAttempt, ended: float, lost_s: float = 0.0) -> None:
         """Take back the GPUs of an attempt that leaves, and keep what it has done."""
         fate = self.fates[run.job]
         gpus = self.asks[run.job].gpus
-        worked_until = run.stop_at if run.stop_at is not None and run.gone_at else ended
-        fate.left_s -= run.progress_s(worked_until)
+        fate.left_s -= run.kept_s(ended, lost_s)
         fate.held_gpu_s += (ended - run.began_at) * gpus
         self.stays.append(
             Stay(
@@ -376,8 +345,3 @@ def next_limit(limit_s: int) -> int:
 def _whole(at: float) -> int:
     """Return ``at`` in whole seconds, not earlier."""
     return int(at) if at == int(at) else int(at) + 1
-
-
-def node_names(cluster: Cluster) -> tuple[NodeName, ...]:
-    """Return the names of a cluster's nodes, by number."""
-    return tuple(node.name for node in cluster.nodes)

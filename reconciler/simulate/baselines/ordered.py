@@ -165,12 +165,16 @@ class Easy:
             return
         at, beside = self._shadow
         started: set[int] = set()
+        useless: set[int] = set()
         for job in candidates:
             if not fleet.nodes.free_gpus:
                 break
             ask = fleet.jobs[job]
+            if ask.gpus in useless or ask.limit_s is None:
+                continue
             place = fleet.nodes.find(ask.gpus)
-            if place is None or ask.limit_s is None:
+            if place is None:
+                useless.add(ask.gpus)
                 continue
             if fleet.now + ask.limit_s > at:
                 if beside is None:
