@@ -32,6 +32,7 @@ from reconciler.store.status_tree import (
     BUDGETS_FILE,
     CURSOR_FILE,
     FORECAST_FILE,
+    HISTORY_FILE,
     job_of,
     status_path,
 )
@@ -112,6 +113,11 @@ class StatusBranch:
     def cursor(self) -> Cursor | None:
         """Where the reconciler stands; None before its first decision."""
         return self._file(CURSOR_FILE, cursor_from_json)
+
+    @cached_property
+    def history(self) -> bytes | None:
+        """What finished runs measured, as written; None where none is known."""
+        return self._file(HISTORY_FILE, bytes)
 
     def _file(self, path: str, decode: Callable[[bytes], Read]) -> Read | None:
         entry = self._tree.entries.get(path)

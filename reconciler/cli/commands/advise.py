@@ -7,6 +7,7 @@ import click
 
 from reconciler.cli.commands.estimate import gpu_types
 from reconciler.cli.estimates import item, options_table, training_words
+from reconciler.cli.fleet_constants import fleet_constants
 from reconciler.cli.output import emit, output_option
 from reconciler.cli.terminal import Terminal, find_terminal, wrap
 from reconciler.cli.train_words import refused_here, train_of
@@ -19,7 +20,7 @@ from reconciler.estimating.naming import UnknownNameError
 from reconciler.estimating.rule_of_thumb import rule_for
 from reconciler.estimating.train_section import Setting, training_from
 from reconciler.estimating.training import Precision, Training
-from reconciler.specs.model_catalogue import model_at, shipped_constants
+from reconciler.specs.model_catalogue import model_at
 
 DEFAULT_BATCH = 64
 """Samples a step where neither the words nor the option say."""
@@ -63,12 +64,14 @@ def advise(
     if global_batch is None and training.global_batch == 1:
         batch = max(DEFAULT_BATCH, gpus)
     limits = Limits(gpus=gpus, global_batch=batch)
-    constants = shipped_constants()
+    constants = fleet_constants(None)
     found = find_layouts(training, gpu, limits, constants, _runs_here)
     if output == "json":
-        emit(_item(found), "json")
+        emit({**_item(found), "constants": constants.origin}, "json")
     else:
-        click.echo(_text(found, training, gpus, gpu.name, batch, find_terminal(color)))
+        terminal = find_terminal(color)
+        click.echo(_text(found, training, gpus, gpu.name, batch, terminal))
+        click.echo(wrap(f"rests on: {constants.origin}", terminal.width, "          "))
     if found.winner is None:
         ctx.exit(1)
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from reconciler.cli.estimates import item, text
+from reconciler.cli.fleet_constants import fleet_constants
 from reconciler.cli.output import emit, output_option
 from reconciler.cli.terminal import find_terminal
 from reconciler.errors import NotFoundError, UsageError
@@ -21,7 +22,7 @@ from reconciler.estimating.gangs import smallest_gang
 from reconciler.estimating.hardware import CPU, Gpu
 from reconciler.estimating.naming import UnknownNameError, gpu_named
 from reconciler.estimating.train_section import Setting, training_from
-from reconciler.specs.model_catalogue import model_at, shipped_constants, shipped_gpus
+from reconciler.specs.model_catalogue import model_at, shipped_gpus
 
 LARGEST_GANG = 64
 """How far the smallest fitting gang is looked for, or twice the gang asked for."""
@@ -81,7 +82,7 @@ def estimate(
     found = (
         _of_model(model, words, gpus, types) if model else _of_file(words, gpus, types, repo, at)
     )
-    constants = shipped_constants()
+    constants = fleet_constants(repo)
     shown: list[tuple[Estimate, int | None, Course | None]] = []
     for train, name, gang, gpu in found:
         one = _estimated(train, name, gang, gpu, constants)
