@@ -60,6 +60,26 @@ class Gaps:
             del self.begins[index]
             del self.lengths[index]
 
+    def cut(self, row: int, begin: int, end: int, start: int, finish: int) -> None:
+        """Take [start, finish) out of the gap [begin, end) of ``row``: what most places do."""
+        key, rest = begin << ROW_BITS | row, finish << ROW_BITS | row
+        shortest = self.shortest
+        if end == FOREVER:
+            tails = self.tails
+            index = bisect_left(tails, key)
+            del tails[index]
+            tails.insert(bisect_left(tails, rest, index), rest)
+        elif end - begin >= shortest:
+            begins, lengths = self.begins, self.lengths
+            index = bisect_left(begins, key)
+            del begins[index], lengths[index]
+            if end - finish >= shortest:
+                index = bisect_left(begins, rest, index)
+                begins.insert(index, rest)
+                lengths.insert(index, end - finish)
+        if start - begin >= shortest:
+            self.add(row, begin, start)
+
     def copy(self) -> "Gaps":
         """Return the same gaps, to be changed on their own."""
         return Gaps(self.count, self.shortest, self.tails[:], self.begins[:], self.lengths[:])

@@ -8,7 +8,7 @@ that was refused once is never tried again for the same gang and duration.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -36,7 +36,8 @@ class Profile:
         first, after = self._split(start), self._split(end)
         window = np.frombuffer(self._free, np.int64)[first:after]
         window -= amount
-        self._least = min(self._least, int(window.min()))
+        if self._least > 0:
+            self._least = min(self._least, int(window.min()))
 
     def next_fit(self, start: int, amount: int, duration: int) -> int:
         """Return the first instant from ``start`` on at which ``amount`` is free for ``duration``.
@@ -101,18 +102,26 @@ def limits_of(
     )
 
 
+Alike: TypeAlias = tuple[tuple[Profile, ...], tuple[Way, ...]]
+"""Profiles, and the ways of a gang that count in just these."""
+
+
 class Pushes:
     """Starts known to be refused: by (limits, gang, duration), the first that may still do."""
 
     def __init__(self) -> None:
         self._first: dict[tuple[int, int, int, int], int] = {}
+        self._alike: dict[tuple[int, int], list[Alike]] = {}
 
     def find(
         self, state: State, gang: Gang, duration: int, since: int, limits: Limits
     ) -> Slot | None:
         """Return the gang's earliest place under ``limits``; None if there is none ever."""
         best: Slot | None = None
-        for number, (profiles, ways) in enumerate(_alike(gang, limits)):
+        alike = self._alike.get((id(limits), id(gang)))
+        if alike is None:
+            alike = self._alike[id(limits), id(gang)] = _alike(gang, limits)
+        for number, (profiles, ways) in enumerate(alike):
             key = (id(limits), id(gang), duration, number)
             slot = self._pushed(state, ways, duration, since, profiles, key)
             if slot is not None and (best is None or slot.start < best.start):
@@ -138,7 +147,9 @@ class Pushes:
             slot = find(state, ways, duration, start)
             if slot is None:
                 return None
-            fits_at = _all_fit(profiles, slot.start, devices, duration)
+            fits_at = start
+            if slot.start > start:
+                fits_at = _all_fit(profiles, slot.start, devices, duration)
             if since <= known:
                 self._first[key] = fits_at
             if fits_at == slot.start:
@@ -146,7 +157,7 @@ class Pushes:
             start = fits_at
 
 
-def _alike(gang: Gang, limits: Limits) -> list[tuple[tuple[Profile, ...], tuple[Way, ...]]]:
+def _alike(gang: Gang, limits: Limits) -> list[Alike]:
     """Return the ways that count in the same profiles together, first ways first."""
     found: dict[tuple[int, ...], tuple[tuple[Profile, ...], list[Way]]] = {}
     for way in gang.ways:
@@ -158,6 +169,8 @@ def _alike(gang: Gang, limits: Limits) -> list[tuple[tuple[Profile, ...], tuple[
 
 def _all_fit(profiles: tuple[Profile, ...], start: int, devices: int, duration: int) -> int:
     """Return the first instant from ``start`` on at which all profiles agree."""
+    if len(profiles) == 1:
+        return profiles[0].next_fit(start, devices, duration)
     while True:
         latest = start
         for profile in profiles:

@@ -35,15 +35,17 @@ class State:
         self._free: list[list[int] | None] = [None] * len(grid.size)
         self.free_now: Ints = self._steps.free[self._steps.first[:-1]]
         self._levels: list[list[Gaps]] = [[] for _ in grid.types]
+        self._by_count: list[dict[int, Gaps]] = [{} for _ in grid.types]
         self._groups: dict[tuple[int, Domain], Groups] = {}
 
     def gaps(self, kind: int, count: int) -> Gaps:
         """Return the gaps of a type's rows at level ``count``, kept up to date from now on."""
-        for level in self._levels[kind]:
-            if level.count == count:
-                return level
+        level = self._by_count[kind].get(count)
+        if level is not None:
+            return level
         made = gaps_of(self._all_steps(), self.grid.spans[kind], count, self.shortest)
         self._levels[kind].append(made)
+        self._by_count[kind][count] = made
         return made
 
     def prepare(self, gangs: Iterable[Gang]) -> None:
@@ -65,6 +67,7 @@ class State:
         self.shortest = max(shortest, 1)
         counts = [[level.count for level in levels] for levels in self._levels]
         self._levels = [[] for _ in counts]
+        self._by_count = [{} for _ in counts]
         for kind, wanted in enumerate(counts):
             for count in wanted:
                 self.gaps(kind, count)
@@ -119,6 +122,7 @@ class State:
         made._free = [None if free is None else free[:] for free in self._free]
         made.free_now = self.free_now.copy()
         made._levels = [[level.copy() for level in levels] for levels in self._levels]
+        made._by_count = [{level.count: level for level in levels} for levels in made._levels]
         return made
 
     def _all_steps(self) -> Steps:
@@ -192,11 +196,7 @@ def _regap(
     begin, start = at[left], at[first]
     end, finish = at[right] if right < size else FOREVER, at[after]
     if high + step < count <= low:
-        level.drop(row, begin, end)
-        if left < first:
-            level.add(row, begin, start)
-        if right > after:
-            level.add(row, finish, end)
+        level.cut(row, begin, end, start, finish)
     elif high < count <= low + step:
         if left < first:
             level.drop(row, begin, start)

@@ -1,0 +1,137 @@
+"""How fast is everybody planned?  Cold, within quotas, after one event, and as the fleet grows.
+
+CPU time of one process, not wall time: other work on the machine does not count.  The growth from
+100 to 100,000 pending jobs is also drawn, ``build/bench/planner_growth.svg``.
+"""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from reconciler.domain.units import Instant
+from reconciler.planning.capacity.cold import Ask, plan_everybody
+from reconciler.planning.capacity.holds import Holds, Taken
+from reconciler.planning.capacity.places import Places, Ranking
+from reconciler.planning.capacity.repair import Repaired, repair
+from reconciler.planning.capacity.state import State
+from tests.benchmarks.capacity_worlds import NOW, FleetWorld, a_fleet, arriving
+from tests.benchmarks.figure import Figure
+from tests.benchmarks.growth_chart import growth_svg
+
+HERE = Path(__file__).parent
+OUT = HERE.parent.parent / "build" / "bench"
+EVENTS = 400
+SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+RUNS = 5
+
+
+def figures() -> Iterator[Figure]:
+    """Yield every figure; about two minutes on two quiet cores."""
+    fleet = a_fleet()
+    _cold_s(fleet, fleet.asks)  # the first call pays for imports and caches
+    cold_s = statistics.median(_cold_s(fleet, fleet.asks) for _ in range(RUNS))
+    yield _milliseconds("planner_cold_10k", cold_s, target=500)
+    for factor in (1.2, 0.8):
+        asks = [fleet.asks_within(factor) for _ in range(3)]
+        within_s = statistics.median(_cold_s(fleet, each) for each in asks)
+        name = f"planner_cold_10k_quotas_{str(factor).replace('.', '_')}"
+        yield _milliseconds(name, within_s, target=None)
+    exact = a_fleet(exact_seconds=True)
+    exact_s = statistics.median(_cold_s(exact, exact.asks) for _ in range(3))
+    yield _milliseconds("planner_cold_10k_uneven_durations", exact_s, target=None)
+    spent = event_seconds(fleet, EVENTS)
+    yield _milliseconds("planner_event_10k_p50", float(np.percentile(spent, 50)), target=None)
+    yield _milliseconds("planner_event_10k_p99", float(np.percentile(spent, 99)), target=50)
+    yield from _growth(cold_s)
+
+
+def _milliseconds(name: str, seconds: float, *, target: float | None) -> Figure:
+    return Figure(
+        name=f"{name}_ms", value=seconds * 1000, unit="CPU ms", target=target, better="lower"
+    )
+
+
+def _growth(ten_thousand_s: float) -> Iterator[Figure]:
+    """Plan fleets of equal load: one GPU a pending job."""
+    rows: list[tuple[int, float]] = []
+    for pending in SIZES:
+        fleet = a_fleet(nodes=max(pending // 8, 4), pending=pending)
+        runs = 3 if pending <= 10_000 else 1
+        rows.append((pending, min(_cold_s(fleet, fleet.asks) for _ in range(runs))))
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / "planner_growth.svg").write_text(growth_svg(rows), encoding="utf-8")
+    (OUT / "planner_growth.csv").write_text(
+        "pending,cpu_s\n" + "".join(f"{n},{s:.4f}\n" for n, s in rows), encoding="utf-8"
+    )
+    largest_s = rows[-1][1]
+    yield Figure(
+        name="planner_cold_100k_s", value=largest_s, unit="CPU s", target=10, better="lower"
+    )
+    yield Figure(
+        name="planner_cost_of_ten_times_the_jobs",
+        value=largest_s / ten_thousand_s,
+        unit="times",
+        target=None,
+        better="lower",
+        ratio_against="10,000 jobs on 10,000 GPUs",
+    )
+
+
+def _cold_s(fleet: FleetWorld, asks: Sequence[Ask]) -> float:
+    """Return the CPU seconds of one plan of everybody, building the capacity included."""
+    holds = fleet.holds
+    return cpu_s(lambda: plan_everybody(State(fleet.grid, holds, NOW), asks))
+
+
+def cpu_s(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of ``work``; garbage is collected before it, not during it."""
+    gc.collect()
+    gc.disable()
+    try:
+        began = time.process_time()
+        work()
+        return time.process_time() - began
+    finally:
+        gc.enable()
+
+
+def event_seconds(fleet: FleetWorld, events: int) -> list[float]:
+    """Return the CPU seconds of each repair, arrivals and ends in turn; whoever can start does."""
+    random = Random(2)
+    asks = fleet.asks
+    slots = plan_everybody(State(fleet.grid, fleet.holds, NOW), asks)
+    ranking, places = Ranking.of(asks), Places.of(slots)
+    running: list[Taken] = list(fleet.running)
+    new = arriving(fleet, random)
+    spent: list[float] = []
+    for event in range(events):
+        arrived: int | None = None
+        freed: Sequence[int] = ()
+        if event % 2:
+            freed = running.pop(random.randrange(len(running)))[0]
+        else:
+            arrived = int(len(ranking.asks) * random.random() ** 2)
+            ranking = ranking.with_ask(arrived, next(new))
+            places = places.with_rank(arrived)
+        base = Holds.of([*running, *fleet.reserved])
+        found: list[Repaired] = []
+        step = partial(repair, fleet.grid, NOW, base, ranking, places, arrived=arrived, freed=freed)
+        spent.append(cpu_s(lambda step=step, found=found: found.append(step())))
+        ranking, places = _start(ranking, found[0].places, running)
+    return spent
+
+
+def _start(ranking: Ranking, places: Places, running: list[Taken]) -> tuple[Ranking, Places]:
+    """Make everybody who is placed now a running job."""
+    for rank in reversed(np.flatnonzero(places.start == NOW).tolist()):
+        slot = places.slot(rank, ranking.asks[rank].duration_s)
+        assert slot is not None  # it starts now
+        running.append((slot.rows, slot.counts, slot.start, Instant(slot.end)))
+        ranking, places = ranking.without_ask(rank), places.without_rank(rank)
+    return ranking, places
