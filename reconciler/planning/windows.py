@@ -137,9 +137,10 @@ def reach_s(spec: JobSpec, left: Span, *, ran_s: int, policy: Policy) -> Seconds
 
 
 def bound_s(spec: JobSpec | None, left: Span, *, ran_s: int) -> Seconds:
-    """Return after how many seconds of running at most a job is gone by itself."""
+    """Return after how many seconds at most a job is gone without being asked: at its limit it
+    is told to leave, and takes its grace."""
     if spec is not None and spec.limit_s is not None:
-        return Seconds(max(spec.limit_s - ran_s, 1) + MARGIN_S)
+        return Seconds(max(spec.limit_s - ran_s, 1) + spec.grace_s + MARGIN_S)
     return Seconds(UNBOUNDED_FACTOR * left.p90)
 
 

@@ -56,7 +56,7 @@ def test_one_that_does_not_fit_is_told_the_earliest_start_there_is() -> None:
     )
 
     assert told(refused) == "refuse, window_taken"
-    assert hours_until(refused) == [(3 + 30 / 3600, None)]  # its limit, and the kill's margin
+    assert hours_until(refused) == [(3 + 150 / 3600, None)]  # its limit, grace, a kill's margin
 
 
 def test_a_gap_between_two_windows_is_offered_with_its_last_start() -> None:
