@@ -25,6 +25,8 @@ def a_run(
     run_dir = root / f"a{number}"
     run_dir.mkdir(parents=True)
     checkpoints = root / "checkpoints"
+    sharers = train.get("sequence_parallel_size", 1)
+    sharers = sharers if world_size % sharers == 0 else 1
     section = {
         "task": "sft",
         "model": "random:qwen3-tiny",
@@ -43,7 +45,7 @@ def a_run(
         "world_size": world_size,
         "device_kind": "cpu_slot",
         "devices": [f"slot-{slot}" for slot in range(world_size)],
-        "global_batch": world_size * per_device * accumulation,
+        "global_batch": world_size // sharers * per_device * accumulation,
         "per_device_batch": per_device,
         "accumulation": accumulation,
         "train": {key: value for key, value in section.items() if value is not None},

@@ -16,6 +16,8 @@ from typing import Any
 from trainer.files import read_json
 from trainer.keys import KEYS, Key, default_of
 from trainer.optimizers.table import request_problems
+from trainer.parallel.layout import Layout, layout_of
+from trainer.parallel.layout import request_problems as layout_problems
 from trainer.recipes.keys import BY_TASK
 from trainer.rules import ABSENT, OWNED, RENAMED, refusals
 
@@ -49,7 +51,7 @@ class Request:
     device_kind: str
     devices: tuple[str, ...]
     global_batch: int
-    """Samples per optimizer step = world_size x per_device_batch x accumulation."""
+    """Samples per optimizer step = data-parallel size x per_device_batch x accumulation."""
     per_device_batch: int
     accumulation: int
     train: Mapping[str, Any]
@@ -63,6 +65,11 @@ class Request:
     def on_cpu(self) -> bool:
         """True where CPU slots stand in for GPUs."""
         return self.device_kind == CPU_SLOT
+
+    @property
+    def layout(self) -> Layout:
+        """How the processes divide the work."""
+        return layout_of(self.train, self.world_size)
 
     @property
     def final(self) -> Path:
@@ -120,14 +127,18 @@ def _shape_problems(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _batch(path: Path, document: Mapping[str, Any]) -> tuple[int, int, int]:
     """Return (per-device batch, accumulation, global batch), each from the request or train."""
-    train, world_size = document["train"], document["world_size"]
+    train = document["train"]
+    layout = layout_of(train, document["world_size"])
+    if text := "\n".join(f"{path}: {problem}" for problem in layout_problems(layout)):
+        raise RequestError(text)
     per_device = document["per_device_batch"] or train.get("per_device_train_batch_size", 1)
     accumulation = document["accumulation"] or train.get("gradient_accumulation_steps", 1)
-    product = world_size * per_device * accumulation
+    product = layout.data * per_device * accumulation
     global_batch = document["global_batch"] or product
     if product != global_batch:
+        groups = "world_size" if layout.data == layout.world_size else "data-parallel size"
         raise RequestError(
-            f"{path}: world_size {world_size} x per_device_batch {per_device} x accumulation "
+            f"{path}: {groups} {layout.data} x per_device_batch {per_device} x accumulation "
             f"{accumulation} is {product}, not the global_batch {global_batch}"
         )
     return per_device, accumulation, global_batch

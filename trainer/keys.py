@@ -12,6 +12,7 @@ from typing import Any
 
 from trainer.key import Key as Key  # declared there, so that parts can declare keys of their own
 from trainer.optimizers.keys import OPTIMIZER_KEYS
+from trainer.parallel.keys import PARALLEL_KEYS
 from trainer.quantised.keys import QUANTISED_KEYS
 from trainer.recipes.keys import CONVERSING, TASK_KEYS, TASKS, TEXTS
 
@@ -237,6 +238,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         ),
         **OPTIMIZER_KEYS,
         **TASK_KEYS,
+        **PARALLEL_KEYS,
         # running
         "gradient_checkpointing": Key(
             type="boolean",

@@ -19,10 +19,12 @@ from trainer.callbacks.checkpoint import Saver
 from trainer.config import Request
 from trainer.optimizers import building
 from trainer.packing import packing_length
+from trainer.parallel import plan, sequence
+from trainer.parallel.sequence import Group
 from trainer.quantised.adapters import widen_adapters
 from trainer.record import Record
 from trainer.samples import Prepared
-from trainer.sampling import StreamSampler
+from trainer.sampling import SharedEvaluation, StreamSampler
 from trainer.stop import StopFlag
 
 
@@ -61,6 +63,8 @@ class Run:
     samples: int
     data: Prepared
     facts: StepFacts = field(default_factory=StepFacts)
+    group: Group | None = None
+    """The processes that share this one's rows; None where it reads its own."""
     outcome: str | None = None
     """Set where training ends before its last step: stopped, diverged or checkpoint_failed."""
     last_finite_loss: float | None = None
@@ -78,12 +82,22 @@ class Seams(Trainer):  # type: ignore[misc]
 
     run: Run
     optimizer: Any
+    is_checked = False
+    """Whether the wrapped model has been looked at."""
 
     def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
         self.run = run
         super().__init__(*args, **kwargs)
+        if run.group is not None:
+            self.data_collator = sequence.collator(run.group, pad_token=self._pad_token())
         if run.request.train["quant_method"] is not None:
             widen_adapters(self.model)
+
+    def create_accelerator_and_postprocess(self) -> None:
+        """Start accelerate on the way that was asked for."""
+        # after the arguments, which make accelerate's state anew
+        plan.allow(self.run.request.layout, on_cpu=self.run.request.on_cpu)
+        super().create_accelerator_and_postprocess()
 
     # samples
 
@@ -96,7 +110,21 @@ class Seams(Trainer):  # type: ignore[misc]
             samples=self.run.samples,
             length=self.run.total_steps * request.global_batch,
             seed=request.seed,
+            batch=request.per_device_batch,
+            sharers=request.layout.sequence,
         )
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+        if self.run.group is None:
+            return super()._get_eval_sampler(eval_dataset)
+        return SharedEvaluation(
+            samples=len(eval_dataset),
+            batch=self.args.per_device_eval_batch_size,
+            sharers=self.run.group.size,
+        )
+
+    def _pad_token(self) -> int:
+        return int(self.processing_class.pad_token_id or 0)
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
@@ -112,7 +140,8 @@ class Seams(Trainer):  # type: ignore[misc]
     def _places(self, batch: dict[str, Any]) -> int:
         request = self.run.request
         if request.train["packing"]:  # its rows come as one, without their empty ends
-            return packing_length(request.train) * request.per_device_batch
+            whole = packing_length(request.train) * request.per_device_batch
+            return -(-whole // request.layout.sequence)
         return int(batch["input_ids"].numel())
 
     def tokens_of(self, batch: Any) -> int:
@@ -127,9 +156,13 @@ class Seams(Trainer):  # type: ignore[misc]
 
     # steps
 
-    def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def training_step(self, model: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Return the loss of one forward and backward pass, and note it."""
-        loss: torch.Tensor = super().training_step(*args, **kwargs)
+        if not self.is_checked:
+            runs = plan.check_model(model, self.run.request.layout)
+            self.run.record.event("phase", phase="training", runs=runs)
+            self.is_checked = True
+        loss: torch.Tensor = super().training_step(model, *args, **kwargs)
         self.run.facts.losses.append(loss)
         return loss
 
@@ -180,6 +213,11 @@ class Seams(Trainer):  # type: ignore[misc]
         if output_dir is not None and self.args.should_save:
             # a pickle that nothing here reads
             (Path(output_dir) / "training_args.bin").unlink(missing_ok=True)
+
+    def whole_weights(self) -> dict[str, Any]:
+        """Return all weights, in rank 0; every process must call this."""
+        weights: dict[str, Any] = self.accelerator.get_state_dict(self.model_wrapped)
+        return weights
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if checkpoint is None:

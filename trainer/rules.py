@@ -17,6 +17,7 @@ from typing import Any
 
 from trainer.keys import KEYS, default_of
 from trainer.optimizers.table import REFUSALS as OPTIMIZER_REFUSALS
+from trainer.parallel.refusals import REFUSALS as PARALLEL_REFUSALS
 from trainer.quantised.table import REFUSALS as QUANTISED_REFUSALS
 from trainer.recipes.refusals import REFUSALS as TASK_REFUSALS
 
@@ -127,7 +128,11 @@ RULES: tuple[Rule, ...] = (
         reason="DoRA trains the magnitude of frozen layers; their bias stays frozen",
         nearest="lora_bias: none",
     ),
-    *(Rule(**row) for row in (*TASK_REFUSALS, *OPTIMIZER_REFUSALS, *QUANTISED_REFUSALS)),
+    *(
+        Rule(**row)
+        for rows in (TASK_REFUSALS, OPTIMIZER_REFUSALS, PARALLEL_REFUSALS, QUANTISED_REFUSALS)
+        for row in rows
+    ),
     *_only_rules(),
 )
 
@@ -220,16 +225,20 @@ RENAMED: Mapping[str, str] = {
 }
 """Names that other trainers use, and ours."""
 
-_ONE_DEVICE = "every device holds a whole copy of the model; take a larger GPU or a smaller model"
+_ONE_DEVICE = "fsdp: fsdp2"
 ABSENT: Mapping[str, tuple[str, str]] = {
     "load_in_8bit": ("the base is kept in 4 bits", "quant_method: bnb"),
     "padding_free": ("one row of many samples needs packed rows", "packing: true"),
     "streaming": ("data are read whole, so that a resume is exact", "a smaller dataset"),
-    "deepspeed": ("this trainer does not shard", _ONE_DEVICE),
-    "fsdp": ("this trainer does not shard", _ONE_DEVICE),
-    "fsdp_config": ("this trainer does not shard", _ONE_DEVICE),
-    "sequence_parallel_size": ("this trainer does not split sequences", "max_length"),
-    "context_parallel_size": ("this trainer does not split sequences", "max_length"),
+    "deepspeed": (
+        "ZeRO is not part of this build; FSDP2 splits the same things",
+        "fsdp: fsdp2 (ZeRO-3), or remove it",
+    ),
+    "fsdp_config": ("fsdp says it all", "fsdp: fsdp2"),
+    "context_parallel_size": (
+        "torch's ring attention drops the borders of packed samples",
+        "sequence_parallel_size",
+    ),
     "tensor_model_parallel_size": ("this trainer does not split layers", _ONE_DEVICE),
     "tensor_parallel_size": ("this trainer does not split layers", _ONE_DEVICE),
     "pipeline_model_parallel_size": ("this trainer has no pipeline", _ONE_DEVICE),

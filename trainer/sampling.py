@@ -8,7 +8,8 @@ does not fill its last step, the step is filled from the next pass.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import torch
 from torch.utils.data import Sampler
@@ -30,17 +31,28 @@ def shuffled(samples: int, *, seed: int, epoch: int) -> list[int]:
 
 
 class StreamSampler(Sampler[int]):  # type: ignore[misc]
-    """Yields the first ``length`` samples of the stream."""
+    """Yields the first ``length`` samples of the stream.
 
-    def __init__(self, *, samples: int, length: int, seed: int) -> None:
+    The loader deals batches to the processes in turn.  Where ``sharers`` neighbours share their
+    rows, each batch is yielded that many times in a row, so that all of them get the same one.
+    """
+
+    def __init__(
+        self, *, samples: int, length: int, seed: int, batch: int = 1, sharers: int = 1
+    ) -> None:
         self.samples = samples
         self.length = length
         self.seed = seed
+        self.batch = batch
+        self.sharers = sharers
 
     def __len__(self) -> int:
-        return self.length
+        return self.length * self.sharers
 
     def __iter__(self) -> Iterator[int]:
+        return repeated(self._once(), batch=self.batch, times=self.sharers)
+
+    def _once(self) -> Iterator[int]:
         given = 0
         epoch = 0
         while given < self.length:
@@ -48,3 +60,26 @@ class StreamSampler(Sampler[int]):  # type: ignore[misc]
             yield from order[: self.length - given]
             given += len(order)
             epoch += 1
+
+
+def repeated(numbers: Iterable[int], *, batch: int, times: int) -> Iterator[int]:
+    """Yield each run of ``batch`` numbers ``times`` times; a last short run is as long as it is."""
+    rest = iter(numbers)
+    while run := list(islice(rest, batch)):
+        for _ in range(times):
+            yield from run
+
+
+class SharedEvaluation(Sampler[int]):  # type: ignore[misc]
+    """Yields all samples in order, each batch ``sharers`` times, the last one filled up."""
+
+    def __init__(self, *, samples: int, batch: int, sharers: int) -> None:
+        self.numbers = [number % samples for number in range(-(-samples // batch) * batch)]
+        self.batch = batch
+        self.sharers = sharers
+
+    def __len__(self) -> int:
+        return len(self.numbers) * self.sharers
+
+    def __iter__(self) -> Iterator[int]:
+        return repeated(self.numbers, batch=self.batch, times=self.sharers)

@@ -36,7 +36,10 @@ def train(request: Request, record: Record, stop: StopFlag) -> dict[str, Any]:
     record.enter("training")
     folder = None if start is None else str(start.folder)
     if start is not None and start.step >= run.total_steps:
-        trainer._load_from_checkpoint(folder)
+        if request.layout.sharding is None:
+            trainer._load_from_checkpoint(folder)
+        else:  # weights are read into their parts, so the model must be split first
+            trainer.train(resume_from_checkpoint=folder)
         return _succeeded(run, trainer, metrics, reason="already_complete")
     trainer.train(resume_from_checkpoint=folder)
     return _ended(run, trainer, metrics)
@@ -110,6 +113,7 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
     from trainer.callbacks.metrics import MetricsCallback
     from trainer.callbacks.progress import ProgressCallback
     from trainer.optimizers import building
+    from trainer.parallel import plan, sequence
     from trainer.recipes.recipe import Materials
 
     request = run.request
@@ -117,6 +121,12 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
     load = recipe.load or partial(tuners.start, kind=recipe.kind)
     model, adapter = load(location, train=request.train, root=request.data_root)
     building.prepare_model(model, request.train)
+    if request.layout.sequence > 1:
+        run.group = sequence.install(
+            model,
+            size=request.layout.sequence,
+            attention=request.train["sequence_parallel_attention"],
+        )
     metrics = MetricsCallback(run)
     materials = Materials(
         model=model,
@@ -124,7 +134,8 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
         eval_dataset=eval_dataset,
         arguments=shared_arguments(
             request, total_steps=run.total_steps, evaluates=eval_dataset is not None
-        ),
+        )
+        | _ways(model, request),
         train=request.train,
         # the agreement of a step must come before its report
         callbacks=[AgreementCallback(run), metrics, ProgressCallback(run)],
@@ -133,15 +144,31 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
     trainer = _recipe_trainer(recipe, materials, run)
     _keep_own_callbacks(trainer)
     processes.check_world_size(request, trainer.accelerator.num_processes)
+    plan.check_kind(trainer.accelerator, request.layout)
     if request.train["packing"]:
         _prove_isolation(trainer.model, run)
     return trainer, metrics
 
 
+def _ways(model: Any, request: Request) -> dict[str, Any]:
+    """Return the arguments that make the libraries divide the work as the layout says."""
+    from trainer.parallel import plan
+
+    layout = request.layout
+    layers = [] if layout.sharding is None else plan.layer_classes(model)
+    return plan.arguments(layout, layers=layers)
+
+
 def _prove_isolation(model: Any, run: Any) -> None:
     from trainer import isolation
+    from trainer.parallel import sequence
 
-    found = isolation.prove(model, attention=run.request.train["attn_impl"])
+    train = run.request.train
+    found = isolation.prove(
+        model,
+        attention=train["attn_impl" if run.group is None else "sequence_parallel_attention"],
+        read=None if run.group is None else sequence.shared_reader(model),
+    )
     run.record.event("phase", phase="isolation_proven", leak=found.leak, drift=found.drift)
 
 
@@ -200,9 +227,10 @@ def _succeeded(run: Any, trainer: Any, metrics: Any, *, reason: str) -> dict[str
     request, record = run.request, run.record
     record.enter("finishing")
     temporary = request.final.with_name(f".final-{request.attempt}")
+    whole = None if request.layout.sharding is None else trainer.whole_weights()
     if record.rank == 0:
         shutil.rmtree(temporary, ignore_errors=True)
-        trainer.save_model(str(temporary))
+        trainer._save(str(temporary), state_dict=whole)
         aside = put_aside(request.final)
         publish(temporary, request.final)
         if aside is not None:

@@ -36,7 +36,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """How one optimizer step is cut: global = processes x per device x accumulation."""
+    """How one optimizer step is cut: global = data-parallel size x per device x accumulation."""
 
     global_batch: int | None
     per_device: int | None
@@ -110,6 +110,8 @@ def process_count(spec: JobSpec, gpus: int, device_kind: DeviceKind) -> int:
         return gpus
     if spec.facts.global_batch is None or spec.facts.per_device_batch is None:
         return 1
+    if spec.facts.model_parallel > 1:
+        return gpus  # as many as share one copy of the work, or the training is another one
     forwards = spec.facts.global_batch // spec.facts.per_device_batch
     return max(count for count in range(1, min(CPU_PROCESSES, gpus) + 1) if forwards % count == 0)
 
@@ -119,7 +121,7 @@ def cut_batch(spec: JobSpec, processes: int) -> Batch:
     facts = spec.facts
     if facts.global_batch is None or facts.per_device_batch is None:
         return Batch(global_batch=facts.global_batch, per_device=None, accumulation=None)
-    each = facts.per_device_batch * processes
+    each = facts.per_device_batch * max(processes // facts.model_parallel, 1)
     if facts.global_batch % each:
         raise LauncherError(
             f"{spec.id}: a global batch of {facts.global_batch} does not divide into "

@@ -7,6 +7,7 @@ from trl import SFTConfig, SFTTrainer
 
 from trainer.loop import Seams
 from trainer.packing import STRATEGY, pack, packing_length
+from trainer.parallel import sequence
 from trainer.recipes.recipe import Materials, Recipe
 from trainer.tokens import encode_conversations
 
@@ -25,6 +26,8 @@ class ConversationTrainer(Seams, SFTTrainer):  # type: ignore[misc]
         num_items_in_batch: Any = None,
     ) -> Any:
         """Return the mean negative log-likelihood per learnt token of the whole global batch."""
+        if sequence.BORDERS in inputs:
+            inputs = sequence.enter(inputs)
         inputs["use_cache"] = False
         if self.run.request.train["packing"] and "attention_mask" in inputs:
             raise RuntimeError("an attention mask would join the samples of a packed row")

@@ -161,3 +161,13 @@ def test_the_run_directory_is_the_generations_folder_and_the_attempts_number() -
 
 def test_a_train_job_has_no_command() -> None:
     assert ask(replace(spec_of(), runs_command=False)).command is None
+
+
+@pytest.mark.parametrize("kind", list(DeviceKind))
+def test_processes_that_share_rows_are_all_started_and_count_once(kind: DeviceKind) -> None:
+    spec = spec_of(gpus=4, global_batch=8, per_device=2)
+    spec = replace(spec, facts=replace(spec.facts, model_parallel=2))
+
+    launch = ask(spec, kind=kind)
+
+    assert (launch.processes, launch.request["accumulation"]) == (4, 2)

@@ -1,0 +1,111 @@
+"""What runs is compared with what was asked for; what can not run is refused."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("accelerate")
+
+import torch
+from accelerate.utils import DistributedType
+
+from trainer.config import RequestError, train_problems
+from trainer.parallel import plan
+from trainer.parallel.layout import Layout, layout_of, request_problems
+
+MINIMAL = {"task": "sft", "model": "random:qwen3-tiny", "dataset": "sample:support-faq"}
+
+
+def layout(world_size: int = 2, sharding: str | None = None, sequence: int = 1) -> Layout:
+    return Layout(world_size=world_size, sequence=sequence, sharding=sharding)
+
+
+def accelerator(kind: DistributedType, is_fsdp2: bool = False) -> Any:
+    return SimpleNamespace(distributed_type=kind, is_fsdp2=is_fsdp2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "is_right"),
+    [
+        (DistributedType.MULTI_CPU, layout(), True),
+        (DistributedType.NO, layout(1), True),
+        (DistributedType.NO, layout(), False),
+        (DistributedType.MULTI_CPU, layout(sharding="fsdp2"), False),  # what accelerate really does
+        (DistributedType.FSDP, layout(sharding="fsdp2"), True),
+        (DistributedType.FSDP, layout(), False),
+    ],
+)
+def test_the_kind_accelerate_chose_is_compared(
+    kind: DistributedType, asked: Layout, is_right: bool
+) -> None:
+    started = accelerator(kind, is_fsdp2=kind is DistributedType.FSDP)
+    if is_right:
+        plan.check_kind(started, asked)
+        return
+    with pytest.raises(RequestError, match=f"but accelerate runs {kind.value}"):
+        plan.check_kind(started, asked)
+
+
+def test_the_first_kind_of_fsdp_is_not_the_second() -> None:
+    with pytest.raises(RequestError, match="but accelerate runs FSDP"):
+        plan.check_kind(accelerator(DistributedType.FSDP), layout(sharding="fsdp2"))
+
+
+@pytest.mark.parametrize("asked", [layout(), layout(sharding="fsdp2")])
+def test_a_model_that_nobody_wrapped_is_noticed(asked: Layout) -> None:
+    model = torch.nn.Linear(2, 2)
+
+    assert plan.check_model(model, layout(1)) == "one process"
+    with pytest.raises(RequestError, match="but what runs is one process"):
+        plan.check_model(model, asked)
+
+
+def test_a_model_that_does_not_name_its_layers_is_not_split() -> None:
+    model = torch.nn.Linear(2, 2)
+    model._no_split_modules = ["Decoder"]
+
+    with pytest.raises(RequestError, match="does not say which of its layers"):
+        plan.layer_classes(model)
+
+
+@pytest.mark.parametrize(
+    ("train", "world_size", "said"),
+    [
+        ({"sequence_parallel_size": 2}, 4, None),
+        ({"sequence_parallel_size": 4}, 6, "4 does not divide the 6 processes"),
+        ({"fsdp": "fsdp2"}, 1, "has one; it would be ignored"),
+        ({"fsdp": "fsdp2", "sequence_parallel_size": 2}, 2, None),
+    ],
+)
+def test_sizes_multiply_up(train: dict[str, Any], world_size: int, said: str | None) -> None:
+    problems = list(request_problems(layout_of(train, world_size)))
+
+    assert [said in problem for problem in problems] == ([] if said is None else [True])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"fsdp": "fsdp2", "quant_method": "bnb"}, "can not be split among devices"),
+        ({"fsdp": "fsdp2", "optim": "adafactor"}, "looks at whole matrices"),
+        ({"fsdp": "fsdp2", "use_galore": True, "tuner_type": "full"}, "GaLore projects whole"),
+        ({"fsdp": "fsdp2", "task": "dpo"}, "a second model"),
+        ({"fsdp": "full_shard"}, "'full_shard' is not one of fsdp2"),
+        ({"sequence_parallel_size": 2, "task": "dpo"}, "a loss of each token by itself"),
+        ({"sequence_parallel_size": 2, "attn_impl": "eager"}, "an attention of its own"),
+        ({"sequence_parallel_attention": "ulysses"}, "it would be ignored"),
+        ({"deepspeed": "zero3"}, "nearest: fsdp: fsdp2"),
+        ({"context_parallel_size": 2}, "nearest: sequence_parallel_size"),
+        ({"tensor_model_parallel_size": 2}, "this trainer does not split layers"),
+        ({"pipeline_model_parallel_size": 2}, "this trainer has no pipeline"),
+        ({"expert_model_parallel_size": 2}, "this trainer does not split experts"),
+    ],
+    ids=str,
+)
+def test_what_this_build_does_not_do_is_refused_with_what_it_does(
+    changes: dict[str, Any], said: str
+) -> None:
+    problems = train_problems(MINIMAL | changes)
+
+    assert any(said in problem for problem in problems), problems

@@ -1,0 +1,35 @@
+"""The ``train:`` keys that say how one training is spread over several devices.
+
+Names are ms-swift 4's.  Loads nothing but the standard library.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from trainer.key import Key
+
+PARALLEL_KEYS: Mapping[str, Key] = MappingProxyType(
+    {
+        "fsdp": Key(
+            type="string",
+            choices=("fsdp2",),
+            text="Split weights, gradients and optimizer states among all devices. Default: each "
+            "device has all of them (DDP).",
+        ),
+        "sequence_parallel_size": Key(
+            type="integer",
+            default=1,
+            minimum=1,
+            text="Devices that share each row, a stretch of its tokens each; divides the number "
+            "of devices.",
+        ),
+        "sequence_parallel_attention": Key(
+            type="string",
+            default="ulysses",
+            choices=("ulysses", "all_gather"),
+            text="How they attend: ulysses exchanges heads for tokens (the number of heads must "
+            "divide); all_gather collects keys and values.",
+        ),
+    }
+)
+"""Part of ``trainer.keys.KEYS``."""
