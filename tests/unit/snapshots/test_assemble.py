@@ -9,6 +9,7 @@ import pytest
 from reconciler.domain.cluster import Cluster, Device, DeviceKind, Node, NodeState
 from reconciler.domain.job import PriorityClass
 from reconciler.domain.reason import Reason
+from reconciler.domain.reservation import ReservationPhase, ReservationStatus
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.status import JobPhase, JobStatus
 from reconciler.domain.units import CommitId, DeviceId, Instant, JobId, NodeName
@@ -189,3 +190,78 @@ def test_discovered_devices_take_the_place_of_declared_ones() -> None:
     assert joined_cluster(cluster, inputs).nodes[0].devices == (slot,)
     found = joined_cluster(cluster, replace(inputs, devices={NODE: (gpu,)}))
     assert found.nodes[0].devices == (gpu,)
+
+
+RESERVATION = """\
+api_version: headway/v1
+kind: Reservation
+start: "2033-05-18T05:00:00Z"
+duration: 1h
+gpus: {gpus}
+every: weekly
+"""
+DEMO = JobId("team/demo")
+
+
+def kept_as(observed: CommitId) -> StatusTree:
+    kept = ReservationStatus(
+        reservation=DEMO,
+        phase=ReservationPhase.PLANNED,
+        reason=Reason.WINDOW_FREE,
+        observed_commit=observed,
+    )
+    return replace(statuses_of(), reservations={DEMO: kept})
+
+
+def test_a_reservation_is_wanted_with_the_weeks_around_now(fleet: Fleet) -> None:
+    commit = fleet.commit({"jobs/team/demo.yaml": RESERVATION.format(gpus=2)})
+    snapshot = assembled(fleet)
+
+    wanted = snapshot.desired.reservations[DEMO]
+    assert (wanted.commit, wanted.held.gpus.count) == (commit, 2)
+    assert len(wanted.held.occurrences) == 5
+    assert DEMO not in snapshot.desired.jobs
+
+
+def test_an_invalid_edit_leaves_the_last_valid_reservation(fleet: Fleet) -> None:
+    good = fleet.commit({"jobs/team/demo.yaml": RESERVATION.format(gpus=2)})
+    fleet.commit({"jobs/team/demo.yaml": RESERVATION.format(gpus="none")})
+    snapshot = assembled(fleet, kept_as(good))
+
+    wanted = snapshot.desired.reservations[DEMO]
+    assert (wanted.commit, wanted.held.gpus.count) == (good, 2)
+    assert wanted.problems
+    assert DEMO not in snapshot.desired.jobs
+
+
+def test_a_path_that_became_a_job_is_no_reservation_any_more(fleet: Fleet) -> None:
+    good = fleet.commit({"jobs/team/demo.yaml": RESERVATION.format(gpus=2)})
+    fleet.commit({"jobs/team/demo.yaml": fleet.job("demo")["jobs/team/demo.yaml"]})
+    snapshot = assembled(fleet, kept_as(good))
+
+    assert DEMO in snapshot.desired.jobs
+    assert snapshot.reservations == {}
+
+
+def test_a_job_keeps_its_path_until_it_is_over(fleet: Fleet) -> None:
+    good = fleet.commit(fleet.job("demo"))
+    fleet.commit({"jobs/team/demo.yaml": RESERVATION.format(gpus=2)})
+    status = replace(a_status(good), job=DEMO)
+    going_on = assembled(fleet, statuses_of(status))
+    over = assembled(fleet, statuses_of(replace(status, phase=JobPhase.CANCELLED)))
+
+    assert going_on.desired.reservations == {}
+    assert DEMO in going_on.statuses
+    assert DEMO in over.desired.reservations
+    assert over.statuses == {}
+
+
+def test_budgets_have_their_periods_at_now(fleet: Fleet) -> None:
+    budget = "limit_gpu_hours: 2\nperiod: year\ntimezone: UTC\n"
+    fleet.commit({"conf/budgets/q4.yaml": budget} | fleet.job("a"))
+    snapshot = assembled(fleet)
+
+    found = snapshot.budgets["q4"]
+    assert found.limit_gpu_s == 7200
+    assert found.periods[0].start <= snapshot.now < found.periods[0].end
+    assert snapshot_digest(snapshot) != snapshot_digest(replace(snapshot, budgets={}))
