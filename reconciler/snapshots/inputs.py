@@ -17,6 +17,7 @@ Version 1: sequence, parts, set, drop.
 
 import json
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -34,6 +35,9 @@ INPUTS_FILE = ".headway/inputs.json"
 PARTS_FOLDER = ".headway/inputs"
 
 _MAPS = ("observations", "node_states", "devices", "versions")
+_STATES = ("planner_state", "next_planner_state")
+_STATE_MAPS = (("value", "shadow", "jobs"), ("value", "firm"))
+"""What in a planner state grows with the fleet: one key an entry, so that a delta stays small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +148,8 @@ def flatten(inputs: Inputs) -> dict[str, Any]:
         value = plain(getattr(inputs, item.name))
         if item.name in _MAPS:
             facts |= {f"{item.name}/{key}": each for key, each in value.items()}
+        elif item.name in _STATES:
+            facts |= _state_entries(item.name, value)
         else:
             facts[item.name] = value
     return facts
@@ -152,13 +158,38 @@ def flatten(inputs: Inputs) -> dict[str, Any]:
 def unflatten(facts: Mapping[str, Any]) -> Inputs:
     """Return what :func:`flatten` flattened.  Raises ``ValueError`` on a wrong shape."""
     data: dict[str, Any] = {name: {} for name in _MAPS}
+    entries: list[tuple[str, str, Any]] = []
     for key, value in facts.items():
         name, slash, rest = key.partition("/")
-        if slash:
+        if slash and name in _STATES:
+            entries.append((name, rest, value))
+        elif slash:
             data[name][rest] = value
         else:
-            data[name] = value
+            data[name] = deepcopy(value) if name in _STATES else value
+    for name, rest, value in entries:
+        _put_state_entry(data[name], rest, value)
     return restore(Inputs, data)
+
+
+def _state_entries(name: str, value: dict[str, Any]) -> dict[str, Any]:
+    """Return a planner state, made plain, with its large maps taken apart entry by entry."""
+    facts: dict[str, Any] = {name: value}
+    for path in _STATE_MAPS:
+        inner = value
+        for step in path[:-1]:
+            inner = inner[step]
+        taken = inner.pop(path[-1])
+        facts |= {f"{name}/{'.'.join(path)}/{key}": each for key, each in taken.items()}
+    return facts
+
+
+def _put_state_entry(state: dict[str, Any], rest: str, value: Any) -> None:
+    where, _, key = rest.partition("/")
+    *outer, last = where.split(".")
+    for step in outer:
+        state = state.setdefault(step, {})
+    state.setdefault(last, {})[key] = value
 
 
 def _differs(old: Mapping[str, Any], key: str, value: Any) -> bool:

@@ -78,6 +78,9 @@ class JobFacts:
     """Instant by which it should have ended; 0: none."""
     bound: int = 0
     """The waiting bound of its class in seconds; 0: the fleet's budget alone."""
+    reach_s: int = 0
+    """How long its devices must be taken for spoken for once it starts; 0: for ever.  A job that
+    can be stopped reaches as far as stopping it takes, another one as far as its limit."""
     save_s: int = 20
     """What stopping it costs: seconds its devices stay held while it checkpoints."""
     restore_s: int = 60
@@ -113,6 +116,9 @@ class Fleet:
     ended: Sequence[Ended] = ()
     shut: frozenset[int] = frozenset()
     """Rows on which nothing may start: stopping somebody there makes no room."""
+    edges: Sequence[tuple[int, int, int]] = ()
+    """(row, devices, instant): so many devices of the row are promised from then on.  A job starts
+    there only if it leaves them, or has let go of its own by then."""
     headroom: Mapping[str, int] = field(default_factory=dict)
     """GPUs each account may still take; an account that is not named has no bound."""
     account: Mapping[JobId, str] = field(default_factory=dict)

@@ -9,17 +9,22 @@ start it is for.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from typing import TypeAlias
 
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import FirmPlace, Held
 from reconciler.planning.value.counts import NOWHERE, FreeCounts
 from reconciler.planning.value.firm import drained
-from reconciler.planning.value.fleet import Cause, Fleet, JobFacts, Start
+from reconciler.planning.value.fleet import Cause, Fleet, JobFacts, Start, Within
 from reconciler.planning.value.pricing import Candidate, Market, Room
 from reconciler.planning.value.ranking import Valuation
 
 MOST_DRAINS = 8
 """Firm gangs that get rows of their own at once."""
+
+
+_Shape: TypeAlias = tuple[int, int, Within, bool, frozenset[int]]
+"""GPUs, pools, domain, whether it cannot be stopped, and the rows it has to avoid."""
 
 
 @dataclass(slots=True)
@@ -36,17 +41,18 @@ class Pass:
     _headroom: dict[str, int] = field(init=False)
     _market: Market | None = None
     _version: int = 0
-    _dead: dict[tuple[int, int, int, bool], int] = field(default_factory=dict)
-    _refused: dict[tuple[int, int, int, int, bool], tuple[int, float, Room | None]] = field(
-        default_factory=dict
-    )
+    _dead: dict[_Shape, int] = field(default_factory=dict)
+    _refused: dict[tuple[_Shape, int], tuple[int, float, Room | None]] = field(default_factory=dict)
     _closed: dict[int, int] = field(default_factory=dict)
+    _edges: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     _fixed_load: list[int] | None = None
     _drains: int = 0
 
     def __post_init__(self) -> None:
         self._counts = FreeCounts(self.fleet.nodes, self.fleet.free)
         self._headroom = dict(self.fleet.headroom)
+        for row, count, at in self.fleet.edges:
+            self._edges.setdefault(row, []).append((count, at))
 
     def run(self, order: Iterable[JobFacts]) -> None:
         """Decide about every waiting job, in the order given."""
@@ -71,7 +77,7 @@ class Pass:
             return ()
         is_first = facts.rush or facts.job in self.firm
         is_fixed = is_first or not facts.preemptible
-        avoid = self._avoid(facts) if is_fixed and self._closed else NOWHERE
+        avoid = self._avoided(facts, is_fixed)
         held = self._free_place(facts, is_fixed, avoid)
         if held is not None:
             self._start(facts, held, (), Cause.FREE)
@@ -102,7 +108,7 @@ class Pass:
         """Start a victim again where there is a hole for it."""
         if not self._has_headroom(facts):
             return
-        held = self._free_place(facts, False, NOWHERE)
+        held = self._free_place(facts, False, self._avoided(facts, False))
         if held is not None:
             self._start(facts, held, (), Cause.FREE)
 
@@ -117,16 +123,15 @@ class Pass:
             for row, count in held:
                 self._fixed_load[row] += count
 
-    def _free_place(self, facts: JobFacts, is_fixed: bool, avoid: Iterable[int]) -> Held | None:
-        shape = (facts.gpus, facts.pools, facts.within, is_fixed)
+    def _free_place(self, facts: JobFacts, is_fixed: bool, avoid: frozenset[int]) -> Held | None:
+        shape = (facts.gpus, facts.pools, facts.within, is_fixed, avoid)
         if self._dead.get(shape) == self._version:
             return None
-        rows = avoid if isinstance(avoid, frozenset) else frozenset(avoid)
         held = None
-        if is_fixed and not facts.preemptible:
-            held = self._beside_fixed(facts, rows)
+        if not facts.preemptible:
+            held = self._beside_fixed(facts, avoid)
         if held is None:
-            held = self._counts.place(facts.gpus, facts.pools, facts.within, rows)
+            held = self._counts.place(facts.gpus, facts.pools, facts.within, avoid)
         if held is None:
             self._dead[shape] = self._version
         return held
@@ -162,7 +167,7 @@ class Pass:
         avoid = avoid | self.fleet.shut
         if is_first:
             return market.room_for(facts, market.everybody(facts), avoid)
-        shape = (facts.gpus, facts.pools, facts.within, facts.level, facts.preemptible)
+        shape = (facts.gpus, facts.pools, facts.within, facts.preemptible, avoid), facts.level
         rate = self.valuation.rate(facts)
         known = self._refused.get(shape)
         if known is not None and known[0] == self._version and rate <= known[1]:
@@ -188,12 +193,24 @@ class Pass:
             self._market = Market(self.valuation, self._counts, may_stop, total)
         return self._market
 
-    def _avoid(self, facts: JobFacts) -> frozenset[int]:
-        """Return the rows closed to a job that cannot be stopped."""
-        if not facts.limit:
-            return frozenset(self._closed)
-        ends = self.valuation.now + facts.limit - self.valuation.served(facts)
-        return frozenset(row for row, clear_at in self._closed.items() if ends > clear_at)
+    def _avoided(self, facts: JobFacts, is_fixed: bool) -> frozenset[int]:
+        """Return the rows the job may not start on: closed to what cannot be stopped, or
+        promised to somebody before it lets go."""
+        if not self._edges and not (is_fixed and self._closed):
+            return NOWHERE
+        now = self.valuation.now
+        rows: list[int] = []
+        if is_fixed and self._closed:
+            left = facts.limit - self.valuation.served(facts)
+            ends = now + left if facts.limit else None
+            rows = [row for row, at in self._closed.items() if ends is None or ends > at]
+        for row, promised in self._edges.items():
+            until = now + facts.reach_s
+            count = sum(count for count, at in promised if not facts.reach_s or at < until)
+            needed = min(facts.gpus, self._counts.nodes.sizes[row])
+            if count and self._counts.free[row] - count < needed:
+                rows.append(row)
+        return frozenset(rows)
 
     def _drain(self, facts: JobFacts) -> None:
         if self._drains == MOST_DRAINS:

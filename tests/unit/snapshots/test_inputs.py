@@ -8,7 +8,9 @@ import pytest
 
 from reconciler.domain.attempt import Observation, ObservedState
 from reconciler.domain.cluster import Device, DeviceKind, NodeState
-from reconciler.domain.units import AttemptId, CommitId, DeviceId, Instant, NodeName
+from reconciler.domain.plan import PlannerState
+from reconciler.domain.units import AttemptId, CommitId, DeviceId, Instant, JobId, NodeName
+from reconciler.domain.value_state import FirmPlace, Shadow, ShadowJob, ValueState
 from reconciler.errors import GitError
 from reconciler.snapshots.inputs import (
     INPUTS_FILE,
@@ -27,6 +29,8 @@ FIRST = Inputs(
     looked_at=Instant(999),
     versions={"headway": "1"},
 )
+
+FIRM = FirmPlace(since=7, nodes=(1, 2))
 
 
 def seen(number: int, step: int = 0) -> Observation:
@@ -177,3 +181,30 @@ def test_equal_inputs_are_equal_bytes_whatever_the_order_they_were_seen_in() -> 
     other, _ = encode(with_observations(FIRST, seen(2), seen(1)), None)
 
     assert one == other
+
+
+def remembering(waits: int) -> PlannerState:
+    jobs = {
+        JobId(f"t/j{number}"): ShadowJob(arrived=number, gpus=1, pools=-1, limit=60)
+        for number in range(waits)
+    }
+    return PlannerState(value=ValueState(shadow=Shadow(jobs=jobs), firm={JobId("t/f"): FIRM}))
+
+
+def test_a_planner_state_is_recorded_entry_by_entry() -> None:
+    branch = Branch()
+    before = replace(FIRST, planner_state=remembering(500), next_planner_state=remembering(500))
+    branch.decide(before)
+    files = branch.decide(replace(before, next_planner_state=remembering(501)))
+    written = files[INPUTS_FILE]
+    assert written is not None
+    assert len(written) < 1000
+    assert decode(branch.commits).inputs().next_planner_state == remembering(501)
+    assert decode(branch.commits).inputs().planner_state == remembering(500)
+
+
+def test_reading_a_planner_state_leaves_what_was_recorded_alone() -> None:
+    _, recorded = encode(replace(FIRST, planner_state=remembering(3)), None)
+    facts = json.dumps(recorded.facts, sort_keys=True)
+    assert recorded.inputs().planner_state == remembering(3)
+    assert json.dumps(recorded.facts, sort_keys=True) == facts
