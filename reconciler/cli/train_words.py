@@ -34,6 +34,12 @@ BEYOND = frozenset(
 """Keys an estimate reads whether or not this build's trainer takes them (ms-swift 4's names)."""
 
 
+OPEN = ("task", "optim")
+"""Keys whose other values mean something to an estimate."""
+FLASH = ("flash", "flash_attn", "flash_attention_2", "flash_attention_3")
+"""Attention that other trainers have."""
+
+
 def train_of(words: Iterable[str]) -> dict[str, Any]:
     """Return the section that ``KEY=VALUE`` words say.  Raises ``UsageError``."""
     train: dict[str, Any] = {}
@@ -57,7 +63,9 @@ def _value(key: str, text: str, schema: dict[str, Any]) -> Any:
     if "anyOf" in schema:
         return [part.strip() for part in text.strip("[]").split(",") if part.strip()]
     if schema.get("type") == "string":
-        if "enum" in schema and text not in schema["enum"] and key not in ("task", "optim"):
+        if "enum" in schema and text not in schema["enum"] and key not in OPEN:
+            if key == "attn_impl" and text in FLASH:
+                return text
             raise UsageError(f"{key} is one of {', '.join(schema['enum'])}, got {text!r}")
         return text
     folded = text.casefold()

@@ -75,7 +75,8 @@ def _data_parallel(training: Training, gpu: Gpu, gpus: int) -> Iterator[Layout]:
     yield Layout(data=gpus, sharding=Sharding.FSDP)
     for context in _contexts(training, gpu, gpus):
         if context > 1 and training.model.kv_heads % context == 0:
-            yield Layout(data=gpus // context, context=context, sharding=Sharding.ZERO3)
+            for sharding in (Sharding.ZERO3, Sharding.FSDP):
+                yield Layout(data=gpus // context, context=context, sharding=sharding)
 
 
 def _megatron(training: Training, gpu: Gpu, gpus: int) -> Iterator[Layout]:

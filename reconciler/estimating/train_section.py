@@ -31,6 +31,7 @@ Train = Mapping[str, Any]
 
 DEFAULTS: Mapping[str, Any] = {
     "attn_impl": "sdpa",
+    "max_completion_length": 512,
     "max_length": 2048,
     "packing": False,
     "tuner_type": "lora",
@@ -102,15 +103,16 @@ def training_from(train: Train, model: Model, setting: Setting) -> Training:
     dtype_is_wide = precision is Precision.FP32
     return Training(
         model=model,
-        seq_len=int(given.get("packing_length") or given["max_length"])
-        if packed
-        else int(given["max_length"]),
+        seq_len=_length(given, task, packed=packed),
         micro_batch=int(given["per_device_train_batch_size"]),
         accumulation=int(given["gradient_accumulation_steps"]),
         task=task,
         layout=layout,
         precision=precision,
-        master=not adapter and not dtype_is_wide and layout.sharding is not Sharding.NONE,
+        # FSDP2 as this trainer runs it keeps no 32-bit copy: the weights' type is all there is
+        master=not adapter
+        and not dtype_is_wide
+        and layout.sharding not in (Sharding.NONE, Sharding.FSDP),
         lora_rank=int(given["lora_rank"]) if adapter else 0,
         lora_targets=_texts(given["target_modules"]),
         lora_dropout=float(given["lora_dropout"]) > 0,
@@ -129,6 +131,14 @@ def training_from(train: Train, model: Model, setting: Setting) -> Training:
         packed=packed,
         lengths=Lengths.FIXED if packed else Lengths.VARIABLE,
     )
+
+
+def _length(given: Train, task: Task, *, packed: bool) -> int:
+    """Return the tokens of one row: of a prompt with its completion where one is sampled."""
+    if packed:
+        return int(given.get("packing_length") or given["max_length"])
+    completion = int(given["max_completion_length"]) if task is Task.GRPO else 0
+    return int(given["max_length"]) + completion
 
 
 def _texts(value: Any) -> tuple[str, ...]:

@@ -36,6 +36,14 @@ def test_defaults_are_those_of_the_contract() -> None:
         assert properties[key]["default"] == value, key
 
 
+def test_fsdp_keeps_no_32_bit_copy_and_a_sampled_completion_lengthens_the_row() -> None:
+    sharded = read(gpus=4, tuner_type="full", fsdp="fsdp2")
+    sampled = read(task="grpo", max_length=1024, max_completion_length=256)
+
+    assert (sharded.layout.sharding, sharded.master) == (Sharding.FSDP, False)
+    assert sampled.seq_len == 1280
+
+
 def test_an_empty_section_is_an_adapter_on_one_gpu() -> None:
     found = read()
 
