@@ -65,6 +65,9 @@ def read_one(data: bytes) -> None:
     if entry.spec is not None:
         assert not has_errors(entry.problems)
         assert entry.spec.gpus.count >= 1
+    elif entry.reservation is not None and not has_errors(entry.problems):
+        assert entry.reservation.gpus.count >= 1
+        assert all(start < end for start, end in entry.reservation.occurrences)
     else:
         assert entry.problems
 
