@@ -1,12 +1,12 @@
 """Reads the generator files of Kueue's scheduler performance tests.
 
-Such a file declares cohorts of queues with a nominal quota each, and sets of workloads: so many,
-one every so many milliseconds, each running for so many.  Everything here is in milliseconds, and
+Such a file declares cohorts of queues with a nominal quota each, and sets of jobs: so many, one
+every so many milliseconds, each running for so many.  Everything here is in milliseconds, and
 one second of a load stands for one of them.  CPU quantities become whole units, the largest that
 divides all of them; a unit becomes one GPU.
 
 Preemption settings and the preferred or balanced forms of a topology request are not read: such a
-workload must stay within its topology level here.
+job must stay within its topology level here.
 """
 
 import re
@@ -19,7 +19,7 @@ from reconciler.simulate.load import Load, LoadError, TraceJob, in_order
 from reconciler.specs.yaml_text import read_yaml
 
 _QUANTITY = re.compile(r"(\d{1,9})(m?)\Z")
-MOST_WORKLOADS = 1_000_000
+MOST_JOBS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """One workload: ``pods`` equal parts of ``units`` each, created at ``created_ms``."""
+class KueueJob:
+    """One job: ``parts`` equal parts of ``units`` each, created at ``created_ms``."""
 
     name: str
     queue: str
@@ -43,22 +43,22 @@ class Workload:
     created_ms: int
     runtime_ms: int
     priority: int
-    pods: int
+    parts: int
     units: int
     is_in_rack: bool
 
     @property
     def total(self) -> int:
         """All units together."""
-        return self.pods * self.units
+        return self.parts * self.units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One generator file.  Workloads are sorted by creation and name."""
+    """One generator file.  Jobs are sorted by creation and name."""
 
     queues: tuple[Queue, ...]
-    workloads: tuple[Workload, ...]
+    jobs: tuple[KueueJob, ...]
     unit_milli: int
     """Thousandths of a CPU in one unit."""
     racks: int
@@ -67,7 +67,7 @@ class Scenario:
     """The topology; all 0 where the file declares none."""
 
     def load(self) -> Load:
-        """Return the workloads as a load, a millisecond being a second."""
+        """Return the jobs as a load, a millisecond being a second."""
         return in_order(
             TraceJob(
                 id=f"{each.queue}-{each.name}",
@@ -76,7 +76,7 @@ class Scenario:
                 gpus=each.total,
                 team=each.queue,
             )
-            for each in self.workloads
+            for each in self.jobs
         )
 
 
@@ -103,20 +103,21 @@ def read(text: str, name: str) -> Scenario:
     ]
     unit = gcd(*quantities)
     if not unit:
-        raise LoadError(f"{name}: no queue has a quota and no workload a request")
+        raise LoadError(f"{name}: no queue has a quota and no job a request")
+    total = sum(_size(queue) for _, queues in cohorts for queue in queues)
+    if not 0 < total <= MOST_JOBS:
+        raise LoadError(f"{name}: {total} jobs; expected 1 to {MOST_JOBS}")
     made = [
         _queue(cohort, queue, number, unit)
         for cohort, queues in cohorts
         for queue in queues
         for number in range(queue.whole("count"))
     ]
-    workloads = [each for _, found in made for each in found]
-    if not 0 < len(workloads) <= MOST_WORKLOADS:
-        raise LoadError(f"{name}: {len(workloads)} workloads; expected 1 to {MOST_WORKLOADS}")
+    jobs = [each for _, found in made for each in found]
     levels = _levels(top, unit)
     return Scenario(
         queues=tuple(queue for queue, _ in made),
-        workloads=tuple(sorted(workloads, key=lambda w: (w.created_ms, w.queue, w.name))),
+        jobs=tuple(sorted(jobs, key=lambda job: (job.created_ms, job.queue, job.name))),
         unit_milli=unit,
         racks=levels[0],
         nodes_per_rack=levels[1],
@@ -179,6 +180,8 @@ class _Fields:
 
 def _cohorts(top: _Fields) -> Iterator[tuple[str, list[_Fields]]]:
     for cohort in top.parts("cohorts"):
+        if cohort.whole("count") > MOST_JOBS:
+            raise LoadError(f"{cohort.text('className')}: more than {MOST_JOBS} cohorts")
         for number in range(cohort.whole("count")):
             yield f"{cohort.text('className')}-{number}", cohort.parts("queuesSets")
 
@@ -187,7 +190,14 @@ def _kinds(queue: _Fields) -> list[_Fields]:
     return [kind for group in queue.parts("workloadsSets") for kind in group.parts("workloads")]
 
 
-def _queue(cohort: str, queue: _Fields, number: int, unit: int) -> tuple[Queue, list[Workload]]:
+def _size(queue: _Fields) -> int:
+    """Return how many jobs a set of queues gets."""
+    groups = queue.parts("workloadsSets")
+    each = sum(group.whole("count") * len(group.parts("workloads")) for group in groups)
+    return queue.whole("count") * each
+
+
+def _queue(cohort: str, queue: _Fields, number: int, unit: int) -> tuple[Queue, list[KueueJob]]:
     name = f"{cohort}-{queue.text('className')}-{number}"
     made = Queue(
         name=name,
@@ -195,20 +205,20 @@ def _queue(cohort: str, queue: _Fields, number: int, unit: int) -> tuple[Queue, 
         nominal=queue.milli("nominalQuota") // unit,
         borrowing=queue.milli("borrowingLimit") // unit,
     )
-    workloads = [
+    jobs = [
         each
         for at, group in enumerate(queue.parts("workloadsSets"))
         for each in _group(made, group, at, unit)
     ]
-    return made, workloads
+    return made, jobs
 
 
-def _group(queue: Queue, group: _Fields, at: int, unit: int) -> Iterator[Workload]:
-    """Yield a set's workloads, one after every interval, its kinds in turn."""
+def _group(queue: Queue, group: _Fields, at: int, unit: int) -> Iterator[KueueJob]:
+    """Yield a set's jobs, one after every interval, its kinds in turn."""
     kinds, every_ms = group.parts("workloads"), group.whole("creationIntervalMs")
     for turn in range(group.whole("count")):
         for position, kind in enumerate(kinds):
-            yield Workload(
+            yield KueueJob(
                 name=f"{kind.text('className')}-{at}-{turn}-{position}",
                 queue=queue.name,
                 cohort=queue.cohort,
@@ -216,7 +226,7 @@ def _group(queue: Queue, group: _Fields, at: int, unit: int) -> Iterator[Workloa
                 created_ms=every_ms * (turn * len(kinds) + position + 1),
                 runtime_ms=max(kind.whole("runtimeMs"), 1),
                 priority=kind.whole("priority", 0),
-                pods=max(kind.whole("podCount", 1), 1),
+                parts=max(kind.whole("podCount", 1), 1),
                 units=kind.milli("request") // unit,
                 is_in_rack="rack" in kind.text("tasLevel", ""),
             )

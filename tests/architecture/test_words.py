@@ -18,6 +18,11 @@ EXCEPTIONS = {
     "tests/architecture/test_words.py": ".*",
     "reconciler/domain/team.py": r"(?i)\btenants?\b",
     "reconciler/domain/job.py": r"WorkloadFacts",
+    "reconciler/simulate/kueue_yaml.py": r"""\("workloads"\)""",
+    "tests/unit/simulate/test_kueue_yaml.py": r"^ +workloads:$",
+    "tests/benchmarks/kueue/baseline.yaml": r"^ +workloads:$",
+    "tests/benchmarks/kueue/large-scale.yaml": r"^ +workloads:$",
+    "tests/benchmarks/kueue/tas.yaml": r"^ +workloads:$",
 }
 SUFFIXES = {".py", ".md", ".yaml", ".yml"}
 FOLDERS = ("reconciler", "trainer", "conf", "jobs", "docs", "tests", ".github")
