@@ -134,7 +134,7 @@ clusters = st.sampled_from(({"n1": 4}, {"n1": 4, "n2": 4}, {"n1": 2, "n2": 4}))
 
 
 @settings(max_examples=EXAMPLES)
-@given(clusters, asks(), st.sampled_from((Order.SCORE,)))
+@given(clusters, asks(), st.sampled_from((Order.SCORE, Order.VALUE)))
 def test_a_booked_reservation_opens_in_time_whoever_comes_later(
     nodes: dict[str, Any], wanted: list[Ask], order: Order
 ) -> None:
@@ -145,7 +145,7 @@ def test_a_booked_reservation_opens_in_time_whoever_comes_later(
 
 
 @settings(max_examples=EXAMPLES)
-@given(clusters, asks(), st.sampled_from((Order.SCORE,)))
+@given(clusters, asks(), st.sampled_from((Order.SCORE, Order.VALUE)))
 def test_a_budget_is_never_exceeded(nodes: dict[str, Any], wanted: list[Ask], order: Order) -> None:
     life = Watched(nodes, wanted, order)
     limit = life.world.budgets["q4"].limit_gpu_s
