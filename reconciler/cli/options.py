@@ -57,6 +57,8 @@ class View:
         status = self.branch.statuses((job,)).get(job)
         if status is not None:
             return status
+        if self.branch.reservations((job,)):
+            raise UsageError(f"{job} is a reservation: see `headway describe {job}`")
         if job in self.branch.jobs:
             raise BackendError(
                 f"the status of {job} cannot be read by this version; "

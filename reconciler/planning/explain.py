@@ -14,7 +14,11 @@ from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.status import JobPhase, JobStatus
 from reconciler.domain.units import Instant, JobId, TeamName
 from reconciler.errors import NotFoundError
+from reconciler.planning import remaining
+from reconciler.planning.agenda import keep_agenda
 from reconciler.planning.board import Board, Booking
+from reconciler.planning.books import open_books
+from reconciler.planning.budget import hours
 from reconciler.planning.contenders import Wishes
 from reconciler.planning.counterfactual import Suggestion
 from reconciler.planning.eligibility import counted, words
@@ -25,6 +29,7 @@ from reconciler.planning.settle import refusal
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.standing import Standing, standing, standings
 from reconciler.planning.topology import bits_of
+from reconciler.planning.windows import reach_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +147,7 @@ class _Checks:
         yield self._tries(here.status)
         yield self._nodes(here.spec)
         yield self._quota(here.spec)
+        yield from self._agenda(here.spec, here.status)
         yield self._gpus(here.spec)
 
     def _document(self) -> Check:
@@ -201,6 +207,31 @@ class _Checks:
         allowed = use.allowed(spec.team, spec.gpus.count, now, Instant(now + 1))
         said = f"team {spec.team} holds {', '.join(parts)}; this asks for {spec.gpus.count}"
         return Check(name="quota", is_met=fits(shape, where.ready & allowed, where), words=said)
+
+    def _agenda(self, spec: JobSpec, status: JobStatus) -> Iterator[Check]:
+        """Yield what budgets and reservations say; nothing where there are none."""
+        snapshot, shapes = self._snapshot, self._shapes
+        agenda = keep_agenda(snapshot, shapes, open_books(snapshot, shapes))
+        bar = agenda.bars.get(spec.id)
+        use = next((use for use in agenda.uses if use.name == spec.budget_group), None)
+        if use is not None:
+            over = bar is not None and bar.reason is Reason.BUDGET_EXCEEDED
+            left = f"budget {use.name} has {hours(max(use.left_gpu_s, 0))} GPU-hours left"
+            yield Check(name="budget", is_met=not over, words=bar.detail if over and bar else left)
+        if not agenda.calendar.windows:
+            return
+        if bar is not None and bar.reason is Reason.RESERVATION_PLANNED:
+            yield Check(name="reservation", is_met=False, words=f"it {bar.detail}, not open yet")
+            return
+        left_s = remaining.of_pending(
+            status, spec, remaining.total(spec, snapshot.sizes.get(spec.id, ()), snapshot.policy)
+        )
+        reach = reach_s(spec, left_s, ran_s=status.ran_s, policy=snapshot.policy)
+        where, shape = shapes.where, shapes.of(spec.gpus)
+        open_to = where.ready & agenda.calendar.open_to(spec, snapshot.now, reach, where)
+        kept = counted((where.ready & ~open_to).bit_count(), where.unit)
+        said = f"{kept} kept from it by reservations, open or opening before it could leave"
+        yield Check(name="reservation", is_met=fits(shape, open_to, where), words=said)
 
     def _gpus(self, spec: JobSpec) -> Check:
         where, shape = self._shapes.where, self._shapes.of(spec.gpus)

@@ -143,6 +143,13 @@ def test_an_unknown_reservation_is_not_found(reserved: Headway) -> None:
     assert "no reservation vision/nobody" in said.err
 
 
+def test_a_verb_about_jobs_says_that_this_is_a_reservation(reserved: Headway) -> None:
+    said = reserved("logs", "ads/night")
+
+    assert said.code == 64
+    assert "ads/night is a reservation: see `headway describe ads/night`" in said.err
+
+
 def test_budgets_go_on_from_the_decision_to_now(reserved: Headway) -> None:
     document = json.loads(reserved("-q", "budgets", "-o", "json").out)
     row = document["items"][0]

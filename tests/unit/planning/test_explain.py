@@ -156,3 +156,33 @@ def test_other_teams_are_named_in_full() -> None:
         "wait, preempting vision/sweep",
         "preempt, for research/hotfix",
     }
+
+
+def test_budgets_and_reservations_are_among_the_checks() -> None:
+    snapshot = a_snapshot(
+        budgets={"q4": {"limit": 20, "used": 19}},
+        pending={
+            "waits": {"gpus": 1, "limit": "9h", "budget_group": "q4"},
+            "vision/long": {"gpus": 8, "preemptible": False, "limit": "9h"},
+            "named": {"gpus": 1},
+        },
+        reservations={
+            "demo": {"gpus": 4, "start_in": "3h", "for": ["named"], "booked": {"n1": [0, 1, 2, 3]}}
+        },
+    )
+    planned, _ = plan(snapshot)
+
+    def said(job: str) -> dict[str, tuple[bool, str]]:
+        checks = explain(snapshot, planned, a_job_id(job)).checks
+        return {check.name: (check.is_met, check.words) for check in checks}
+
+    assert said("research/waits")["budget"] == (
+        False,
+        "budget q4: 19 used and promised, this asks for 9, of 20 GPU-hours",
+    )
+    assert said("vision/long")["reservation"][0] is False
+    assert "4 GPUs kept from it" in said("vision/long")["reservation"][1]
+    assert said("research/named")["reservation"] == (
+        False,
+        "it runs in reservation research/demo, not open yet",
+    )
