@@ -13,15 +13,18 @@ from heapq import heapify, heappop, heappush
 from reconciler.domain.team import Team
 from reconciler.domain.units import Instant, JobId, TeamName
 from reconciler.planning.board import Contender, Holder
-from reconciler.planning.capacity.cold import Ask, place_first
+from reconciler.planning.capacity.cold import Ask, find_first, place_first
 from reconciler.planning.capacity.gang import Gangs
 from reconciler.planning.capacity.holds import Holds, Taken
 from reconciler.planning.capacity.profile import Limits, Profile, Pushes
 from reconciler.planning.capacity.search import Slot
 from reconciler.planning.capacity.state import State
+from reconciler.planning.inside import Inside, Stay, cut_short, kept
 from reconciler.planning.quota import ALL_TYPES
 from reconciler.planning.remaining import Moment
+from reconciler.planning.room import account_of
 from reconciler.planning.topology import Layout, positions
+from reconciler.planning.windows import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +50,17 @@ class Everyone:
     fixed: Mapping[JobId, Fixed] = field(default_factory=dict)
     leaving: Mapping[JobId, Moment] = field(default_factory=dict)
     """When holders that this cycle asked to leave are expected gone."""
+    windows: Sequence[Window] = ()
+    """What reservations keep for those they admit."""
 
     def until(self, holder: Holder) -> Moment:
         """Return when a holder is expected to be gone."""
-        return self.leaving.get(holder.job, holder.until)
+        until = self.leaving.get(holder.job, holder.until)
+        p50, p90 = (
+            cut_short(self.windows, holder.job, holder.devices, instant)
+            for instant in (until.p50, until.p90)
+        )
+        return Moment(p50=p50, p90=p90)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,6 +85,10 @@ class Walk:
         self._team_ending: dict[tuple[TeamName, int], list[JobId]] = {}
         self._slots: dict[JobId, Slot] = {}
         taken = [*self._held(), *self._fixed()]
+        stays = self._stays()
+        taken += kept(self._grid, view.windows, stays, view.now)
+        self._inside = Inside(self._grid, view.windows, stays, view.now)
+        self._count_windows(stays)
         shortest = min((c.left.at(is_late=is_late) for c in view.contenders), default=1)
         self._state = State(self._grid, Holds.of(taken), view.now, shortest=shortest)
 
@@ -131,6 +145,30 @@ class Walk:
                 if devices:
                     yield *self._rows(devices), since, end
 
+    def _stays(self) -> list[Stay]:
+        """Return who is on which devices until when, fixed starts included."""
+        stays: list[Stay] = [
+            (holder.job, holder.devices, self._view.until(holder).at(is_late=self._is_late))
+            for holder in self._view.holders
+        ]
+        stays += [
+            (job, fixed.devices, self._slots[job].end)
+            for job, fixed in self._view.fixed.items()
+            if job in self._slots
+        ]
+        return stays if self._view.windows else []
+
+    def _count_windows(self, stays: Sequence[Stay]) -> None:
+        """Count what windows keep in their teams' quotas; members inside count no further."""
+        for window in self._view.windows:
+            limits = self._limits.get(window.team)
+            if limits is None:
+                continue
+            for rows, counts, start, end in kept(self._grid, [window], stays, self._view.now):
+                assert not isinstance(counts, int)  # a window keeps what each row has of it
+                for row, count in zip(rows, counts, strict=True):
+                    limits.spend(self._grid.type_of[row], start, end, count)
+
     def _rows(self, devices: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         held = self._grid.rows_of_positions(positions(devices))
         return tuple(held), tuple(held.values())
@@ -165,7 +203,7 @@ class Walk:
             not_before=soonest if floor is None else max(soonest, floor.start),
             limits=self._limits.get(contender.spec.team),
         )
-        slot = place_first(self._state, ask, self._pushes)
+        slot = self._slot(contender, ask)
         if slot is None:
             return
         job, team = contender.job, contender.spec.team
@@ -177,6 +215,20 @@ class Walk:
                 self._team_ending.setdefault((team, slot.end), []).append(job)
         self._ends[job] = slot.end
         found.slots[job] = slot
+
+    def _slot(self, contender: Contender, ask: Ask) -> Slot | None:
+        """Give a contender its earliest place: inside a window that admits it, or outside."""
+        inside = None
+        if self._view.windows:
+            request, since = contender.spec.gpus, ask.not_before
+            inside = self._inside.find(contender.job, request, ask.duration_s, since)
+        if inside is None:
+            return place_first(self._state, ask, self._pushes)
+        outside = find_first(self._state, ask, self._pushes)
+        if outside is not None and outside.start < inside[1].start:
+            return place_first(self._state, ask, self._pushes)
+        self._inside.place(inside)
+        return inside[1]._replace(end=Instant(inside[1].start + ask.duration_s))
 
     def _rests_on(self, contender: Contender, slot: Slot) -> tuple[JobId, ...]:
         """Return whose end a start waits for: on its rows, in its team's quota, or before it."""
@@ -198,14 +250,14 @@ def accounts(
     total: dict[tuple[str, str], int] = {}
     for team in teams.values():
         for kind, gpus in team.quota_gpus.items():
-            key = (_account(team), kind)
+            key = (account_of(team), kind)
             total[key] = total.get(key, 0) + gpus
     profiles = {key: Profile(gpus, now) for key, gpus in total.items()}
     return {
         name: Limits(
             tuple(
                 tuple(
-                    profiles[_account(team), kind]
+                    profiles[account_of(team), kind]
                     for kind in (ALL_TYPES, device_type)
                     if kind in team.quota_gpus
                 )
@@ -215,7 +267,3 @@ def accounts(
         for name, team in teams.items()
         if team.quota_gpus
     }
-
-
-def _account(team: Team) -> str:
-    return f"cohort {team.cohort}" if team.cohort is not None else team.name

@@ -206,6 +206,10 @@ class Timetable:
 
     def forecast(self) -> dict[JobId, Expectation]:
         """Return what is expected of every job that holds devices or has a place."""
+        return forecast(self.view())
+
+    def view(self) -> Everyone:
+        """Return what the forecast of everyone starts from."""
         contenders, leaving = dict(self.contenders), {}
         for preemption in self.schedule.preemptions.values():
             for victim in preemption.victims:
@@ -218,17 +222,16 @@ class Timetable:
             for job, contender in contenders.items()
             if job in places and (found := self._fixed(contender, places[job])) is not None
         }
-        return forecast(
-            Everyone(
-                now=self._snapshot.now,
-                where=self._where,
-                gangs=self._shapes.gangs,
-                teams=self._snapshot.teams,
-                holders=tuple(self._holders.values()),
-                contenders=sorted(contenders.values(), key=lambda contender: contender.key),
-                fixed=fixed,
-                leaving=leaving,
-            )
+        return Everyone(
+            now=self._snapshot.now,
+            where=self._where,
+            gangs=self._shapes.gangs,
+            teams=self._snapshot.teams,
+            holders=tuple(self._holders.values()),
+            contenders=sorted(contenders.values(), key=lambda contender: contender.key),
+            fixed=fixed,
+            leaving=leaving,
+            windows=self._agenda.calendar.windows,
         )
 
     def _fixed(self, contender: Contender, place: Place) -> Fixed | None:

@@ -40,18 +40,22 @@ def plan_everybody(state: State, asks: Iterable[Ask]) -> list[Slot | None]:
     return found
 
 
-def place_first(state: State, ask: Ask, pushes: Pushes) -> Slot | None:
-    """Give one ask its earliest place and return it; None: there is none ever."""
+def find_first(state: State, ask: Ask, pushes: Pushes) -> Slot | None:
+    """Return the earliest place of one ask; None: there is none ever."""
     gang, duration_s, not_before, limits = ask
     since = not_before if not_before > state.now else state.now
     if limits is None:
-        slot = find(state, gang.ways, duration_s, since)
-    else:
-        slot = pushes.find(state, gang, duration_s, since, limits)
+        return find(state, gang.ways, duration_s, since)
+    return pushes.find(state, gang, duration_s, since, limits)
+
+
+def place_first(state: State, ask: Ask, pushes: Pushes) -> Slot | None:
+    """Give one ask its earliest place and return it; None: there is none ever."""
+    slot = find_first(state, ask, pushes)
     if slot is None:
         return None
     state.place(slot.rows, slot.counts, slot.start, slot.end)
-    if limits is not None:
+    if ask.limits is not None:
         kind = state.grid.type_of[slot.rows[0]]
-        limits.spend(kind, slot.start, slot.end, sum(slot.counts))
+        ask.limits.spend(kind, slot.start, slot.end, sum(slot.counts))
     return slot
