@@ -71,6 +71,7 @@ class Room:
     ) -> None:
         """``turns`` are instants at which the budget begins anew."""
         self._held = held
+        self._everything = (1 << len(where.devices)) - 1
         self._shape = shape
         self._where = where
         self._now = now
@@ -96,7 +97,7 @@ class Room:
 
         Where nobody has to be asked to leave is better than where somebody has.
         """
-        if not fits(self._shape, (1 << len(self._where.devices)) - 1, self._where):
+        if not fits(self._shape, self._everything, self._where):
             return Refusal(Reason.NEVER_FITS, "the cluster has no such place")
         within, said = self._within_quota(start, end)
         free = self._hard.free_between(max(start, self._now), end)
@@ -113,7 +114,7 @@ class Room:
 
     def _within_quota(self, start: Instant, end: Instant) -> tuple[int, str]:
         """Return the devices whose type has room in the team's quota, and words with figures."""
-        everything, gpus = (1 << len(self._where.devices)) - 1, self._held.gpus.count
+        everything, gpus = self._everything, self._held.gpus.count
         if not self._quota:
             return everything, ""
         allowed, parts = everything, []
@@ -147,7 +148,7 @@ class Room:
         first: Instant | None = None
         last: Instant | None = None
         for start in self._candidates(length_s, not_before):
-            if isinstance(self.place(start, Instant(start + length_s)), int):
+            if self._fits_at(start, Instant(start + length_s)):
                 first, last = (start if first is None else first), start
             elif first is not None:
                 found.append(FeasibleStart(first=first, last=last))
@@ -157,6 +158,15 @@ class Room:
         if first is not None:
             found.append(FeasibleStart(first=first))
         return tuple(found)
+
+    def _fits_at(self, start: Instant, end: Instant) -> bool:
+        """True where :meth:`place` finds a place; cheaper."""
+        free = self._hard.free_between(max(start, self._now), end)
+        if not fits(self._shape, free, self._where):
+            return False
+        within, _ = self._within_quota(start, end)
+        has_room = within == self._everything or fits(self._shape, free & within, self._where)
+        return has_room and not self._budget(self._held, start, end)
 
     def _candidates(self, length_s: int, not_before: Instant) -> Iterator[Instant]:
         """Yield the starts between which nothing changes: a start becomes possible where

@@ -66,6 +66,7 @@ def by_value(
         chosen.bars,
         decided,
         () if choices is None else choices.ranking,
+        agenda.calendar.windows,
     )
     state = snapshot.planner_state
     if choices is not None:

@@ -20,6 +20,7 @@ from reconciler.planning.forecast import forecast
 from reconciler.planning.remaining import Moment
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.topology import bits_of
+from reconciler.planning.windows import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Outlook:
     decided: Mapping[JobId, Decision]
     order: tuple[JobId, ...]
     """Jobs that want devices, first in rank first; whoever is missing goes last."""
+    windows: tuple[Window, ...] = ()
+    """What reservations keep."""
 
     def places(self) -> Places:
         """Return rank and score of every job that wants devices."""
@@ -57,6 +60,7 @@ class Outlook:
                 holders=[holders[job] for job in sorted(holders)],
                 contenders=contenders,
                 fixed=fixed,
+                windows=self.windows,
             )
         )
 
