@@ -17,9 +17,10 @@ from reconciler.simulate.baselines.rounds import Las, Srtf
 from reconciler.simulate.baselines.team_queues import TeamQueues
 from reconciler.simulate.costs import Costs
 from reconciler.simulate.counted import CountedFleet, Policy
+from reconciler.simulate.failures import Failure, failures
 from reconciler.simulate.load import Load
 from reconciler.simulate.outcome import Played
-from reconciler.simulate.shares import quotas
+from reconciler.simulate.shares import quotas, within_budgets
 
 TICK_S = 300
 
@@ -68,13 +69,11 @@ BASELINES: Mapping[str, Baseline] = {
 }
 
 
-def play_baseline(name: str, load: Load, setup: Setup) -> Played:
-    """Play one of ``BASELINES`` over ``load`` to the end."""
-    row = BASELINES[name]
-    estimates = row.estimates or setup.estimates
-    if row.needs_limits and estimates is Estimates.E3:
-        estimates = Estimates.F4
-    setup = replace(setup, estimates=estimates)
+def prepared(load: Load, setup: Setup) -> tuple[tuple[Ask, ...], int]:
+    """Return what the jobs ask for, as budgets admit them, and how many these sent to a later week.
+
+    A bare load has no budgets.
+    """
     jobs = asks(
         load,
         overlay=setup.overlay,
@@ -82,12 +81,36 @@ def play_baseline(name: str, load: Load, setup: Setup) -> Played:
         seed=setup.seed,
         elastic=setup.elastic,
     )
+    return (jobs, 0) if setup.overlay is Overlay.NONE else within_budgets(jobs)
+
+
+def failing(jobs: Sequence[Ask], setup: Setup) -> tuple[Failure, ...]:
+    """Return which nodes die when: none under a bare load, by hash under the overlay.
+
+    They go on failing for as long again as jobs are submitted.
+    """
+    if setup.overlay is Overlay.NONE:
+        return ()
+    first, last = jobs[0].submit_s, jobs[-1].submit_s
+    return failures(setup.nodes, first_s=first, last_s=2 * last - first, seed=setup.seed)
+
+
+def play_baseline(name: str, load: Load, setup: Setup) -> Played:
+    """Play one of ``BASELINES`` over ``load`` to the end."""
+    row = BASELINES[name]
+    estimates = row.estimates or setup.estimates
+    if row.needs_limits and estimates is Estimates.E3:
+        estimates = Estimates.F4
+    setup = replace(setup, estimates=estimates)
+    jobs, _ = prepared(load, setup)
     fleet = CountedFleet(
         jobs,
         nodes=setup.nodes,
         gpus_per_node=setup.gpus_per_node,
         costs=setup.costs,
         tor_size=setup.tor_size,
+        failures=failing(jobs, setup),
+        seed=setup.seed,
     )
     began = time.process_time()
     fleet.run(row.make(setup, jobs))

@@ -174,6 +174,11 @@ def rounded(limit_s: int) -> int:
     return ceil(limit_s / LADDER_S[-1]) * LADDER_S[-1]
 
 
+def next_limit(limit_s: int) -> int:
+    """Return the rung above ``limit_s``; beyond the ladder, twice as much."""
+    return next((rung for rung in LADDER_S if rung > limit_s), 2 * limit_s)
+
+
 def _range(job: TraceJob, seed: int) -> tuple[int, int]:
     if job.gpus < ELASTIC_FROM_GPUS or uniform(seed, "elastic", job.id) >= ELASTIC_SHARE:
         return 0, 0

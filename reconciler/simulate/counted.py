@@ -12,11 +12,13 @@ from itertools import count
 from typing import Protocol
 
 from reconciler.simulate.asks import Ask
-from reconciler.simulate.costs import Costs
+from reconciler.simulate.chance import uniform
+from reconciler.simulate.costs import HARD_KILL_LOSS_S, Costs
+from reconciler.simulate.failures import Failure
 from reconciler.simulate.nodes import Nodes, Place
 from reconciler.simulate.outcome import Integrals, JobOutcome, Played, Stay
 
-END, ARRIVE, TICK = 0, 1, 2
+END, REPAIR, FAIL, ARRIVE, TICK = 0, 1, 2, 3, 4
 
 
 class Policy(Protocol):
@@ -31,6 +33,14 @@ class Policy(Protocol):
 
     def ended(self, fleet: "CountedFleet", job: int) -> None:
         """Learn of a job that ended now."""
+        ...
+
+    def returned(self, fleet: "CountedFleet", job: int) -> None:
+        """Learn of a job that waits again because a node of it died now."""
+        ...
+
+    def repaired(self, fleet: "CountedFleet") -> None:
+        """Learn that a node is back."""
         ...
 
     def decide(self, fleet: "CountedFleet") -> None:
@@ -60,6 +70,7 @@ class Course:
     starts: int = 0
     preemptions: int = 0
     migrations: int = 0
+    lost: int = 0
     held_gpu_s: float = 0.0
     """GPU-seconds held, restarts and slowdowns included."""
     overhead_gpu_s: float = 0.0
@@ -87,8 +98,13 @@ class CountedFleet:
         gpus_per_node: int,
         costs: Costs,
         tor_size: int | None = None,
+        failures: Sequence[Failure] = (),
+        seed: int = 1,
     ) -> None:
         self.jobs = jobs
+        self._failures = failures
+        self._seed = seed
+        self._unended = len(jobs)
         self.costs = costs
         self.nodes = Nodes(nodes, gpus_per_node, tor_size)
         self.gpus = nodes * gpus_per_node
@@ -157,8 +173,11 @@ class CountedFleet:
         """Play ``policy`` until every job has ended."""
         for job, ask in enumerate(self.jobs):
             self._plan(ask.submit_s, ARRIVE, job, 0)
+        for each in self._failures:
+            self._plan(each.at_s, FAIL, each.node, 0)
+            self._plan(each.repaired_s, REPAIR, each.node, 0)
         ticking = False
-        while self._events:
+        while self._events and self._unended:
             now = self._events[0][0]
             self._account(now, policy)
             self.now = now
@@ -172,6 +191,11 @@ class CountedFleet:
                     if self.courses[job].version == version:
                         self._end(job)
                         policy.ended(self, job)
+                elif kind == FAIL:
+                    self._fail(job, policy)
+                elif kind == REPAIR:
+                    self.nodes.open(job)
+                    policy.repaired(self)
                 else:
                     self.is_tick, ticking = True, False
             if policy.tick_s is not None and not ticking and (self.waiting or self.running):
@@ -208,14 +232,28 @@ class CountedFleet:
         self.waiting -= 1
         course.left_s = 0
         course.ended_s = self.now
+        self._unended -= 1
 
-    def _leave(self, job: int, now: float, save_s: int) -> None:
+    def _fail(self, node: int, policy: Policy) -> None:
+        """Let a node die: what runs on it goes back to a checkpoint of up to half an hour ago."""
+        self.nodes.close(node)
+        for job in [job for job in self.running if self._is_on(job, node)]:
+            course = self.courses[job]
+            share = uniform(self._seed, f"lost {course.starts}", self.jobs[job].id)
+            self._leave(job, self.now, 0, lost_s=HARD_KILL_LOSS_S * share)
+            course.lost += 1
+            policy.returned(self, job)
+
+    def _is_on(self, job: int, node: int) -> bool:
+        return any(each == node for each, _ in self.courses[job].place or ())
+
+    def _leave(self, job: int, now: float, save_s: int, lost_s: float = 0.0) -> None:
         course = self.courses[job]
         place = course.place
         assert place is not None  # only what runs leaves
         gpus = self.jobs[job].gpus
         left_at = max(now, course.began_at) + save_s
-        done = self._progress(course, now)
+        done = max(self._progress(course, now) - lost_s, 0.0)
         held = left_at - course.began_at
         course.left_s -= done
         course.held_gpu_s += held * gpus
@@ -242,6 +280,7 @@ class CountedFleet:
                     ended_s=course.ended_s or 0.0,
                     preemptions=course.preemptions - course.migrations,
                     migrations=course.migrations,
+                    lost=course.lost,
                     overhead_gpu_s=course.overhead_gpu_s,
                 )
                 for ask, course in zip(self.jobs, self.courses, strict=True)
@@ -254,4 +293,5 @@ class CountedFleet:
             ),
             decisions=self.decisions,
             cpu_s=cpu_s,
+            node_failures=sum(each.at_s <= self.now for each in self._failures),
         )

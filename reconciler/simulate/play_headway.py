@@ -9,22 +9,26 @@ answers the cycle's three questions from virtual time.
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.cycle import run_cycle
 from reconciler.domain.cluster import Cluster
+from reconciler.domain.job import JobSpec
 from reconciler.domain.policy import Policy
-from reconciler.domain.units import Instant, Seconds
+from reconciler.domain.team import Team
+from reconciler.domain.units import Instant, Seconds, TeamName
 from reconciler.planning.guard import in_brief, in_full
 from reconciler.planning.memo import Memo
 from reconciler.simulate.asks import Ask
 from reconciler.simulate.costs import Costs
+from reconciler.simulate.failures import Failure
 from reconciler.simulate.nodes import Nodes
 from reconciler.simulate.outcome import Integrals, JobOutcome, Played
-from reconciler.simulate.paper_fleet import paper_spec, paper_teams
+from reconciler.simulate.paper_fleet import EPOCH, legal_name, paper_spec, paper_teams
 from reconciler.simulate.trace_world import TraceWorld
 
+COHORT = "fleet"
 LOOK_EVERY_S = 1
 """How often the loop asks for news."""
 COLLECT_EVERY = 20_000
@@ -46,9 +50,14 @@ def play_headway(
     costs: Costs,
     policy: Policy,
     name: str = "headway",
+    quotas: Mapping[str, int] | None = None,
+    failures: Sequence[Failure] = (),
+    seed: int = 1,
     check_every: int = 100,
 ) -> Played:
     """Run the production cycle until every job has ended, and return what was measured.
+
+    ``quotas`` are GPUs by team; teams lend to each other what they do not use.
 
     Of ``check_every`` cycles one is held to every invariant, the others to the cheap ones.
     Raises ``InvariantError`` when a plan breaks one.
@@ -61,10 +70,12 @@ def play_headway(
         specs,
         cluster,
         policy=charged(policy, costs),
-        teams=paper_teams(dict.fromkeys(sorted({spec.team for spec in specs})), None),
+        teams=_teams(specs, quotas),
         costs=costs,
         counts=Nodes(nodes, gpus_per_node, tor_size),
         gpus=gpus,
+        seed=seed,
+        failures=failures,
     )
     cycles = _run(world, check_every)
     return Played(
@@ -87,12 +98,19 @@ def play_headway(
         decisions=len(cycles),
         cycle_s=tuple(cycles),
         cpu_s=sum(cycles),
+        node_failures=sum(EPOCH + each.at_s <= world.now for each in failures),
         notes=(
             (f"{world.killed_at_limit} jobs were given up before their work was done",)
             if world.killed_at_limit
             else ()
         ),
     )
+
+
+def _teams(specs: Sequence[JobSpec], quotas: Mapping[str, int] | None) -> dict[TeamName, Team]:
+    if quotas is None:
+        return paper_teams(dict.fromkeys(sorted({spec.team for spec in specs})), None)
+    return paper_teams({legal_name(name): gpus for name, gpus in quotas.items()}, COHORT)
 
 
 def _run(world: TraceWorld, check_every: int) -> list[float]:

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from reconciler.domain.cluster import Cluster
 from reconciler.domain.policy import Policy
-from reconciler.simulate.arena import BASELINES, Setup, play_baseline
-from reconciler.simulate.asks import asks
+from reconciler.simulate.arena import BASELINES, Setup, failing, play_baseline, prepared
+from reconciler.simulate.asks import Ask, Overlay
 from reconciler.simulate.bounds import Bound, bound
 from reconciler.simulate.load import Load, LoadError, without_giants
 from reconciler.simulate.outcome import Played
 from reconciler.simulate.paper_fleet import paper_cluster
 from reconciler.simulate.play_headway import play_headway
+from reconciler.simulate.shares import quotas
 
 HEADWAY = "headway"
 BESIDE = {"easy": "easy-e2"}
@@ -54,9 +55,11 @@ def simulate(
     kept, left_out = without_giants(load, gpus)
     if not kept:
         raise LoadError(f"every job of {name} is wider than {gpus} GPUs")
+    jobs, deferred = prepared(kept, setup)
+    shares = None if setup.overlay is Overlay.NONE else quotas(jobs, gpus)
     asked = [each for name in policies for each in (name, BESIDE.get(name)) if each]
     played = tuple(
-        _play_headway(kept, setup, policy or Policy(), cluster)
+        _play_headway(jobs, setup, policy or Policy(), cluster, shares)
         if each == HEADWAY
         else play_baseline(each, kept, setup)
         for each in asked
@@ -67,24 +70,29 @@ def simulate(
         left_out=left_out,
         setup=setup,
         played=played,
-        bound=bound(asks(kept, seed=setup.seed), gpus) if with_bound else None,
+        bound=bound(jobs, gpus) if with_bound else None,
+        deferred=deferred,
+        quotas=shares,
     )
 
 
-def _play_headway(load: Load, setup: Setup, policy: Policy, cluster: Cluster | None) -> Played:
+def _play_headway(
+    jobs: Sequence[Ask],
+    setup: Setup,
+    policy: Policy,
+    cluster: Cluster | None,
+    shares: Mapping[str, int] | None,
+) -> Played:
     return play_headway(
-        asks(
-            load,
-            overlay=setup.overlay,
-            estimates=setup.estimates,
-            seed=setup.seed,
-            elastic=setup.elastic,
-        ),
+        jobs,
         cluster or paper_cluster(setup.nodes, setup.gpus_per_node, setup.tor_size),
         gpus_per_node=setup.gpus_per_node,
         tor_size=setup.tor_size,
         costs=setup.costs,
         policy=policy,
+        quotas=shares,
+        failures=failing(jobs, setup),
+        seed=setup.seed,
     )
 
 

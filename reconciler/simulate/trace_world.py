@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
+from math import ceil
 
 from reconciler.domain.attempt import Observation, ObservedState, Outcome
 from reconciler.domain.cluster import Cluster, NodeState
@@ -26,15 +27,16 @@ from reconciler.domain.status import JobStatus, StatusUpdate
 from reconciler.domain.team import Team
 from reconciler.domain.units import AttemptId, Instant, JobId, Seconds, TeamName
 from reconciler.ports import ApplyResult
-from reconciler.simulate.asks import LADDER_S, Ask
+from reconciler.simulate.asks import Ask, next_limit
 from reconciler.simulate.chance import uniform
 from reconciler.simulate.costs import HARD_KILL_LOSS_S, Costs
+from reconciler.simulate.failures import Failure
 from reconciler.simulate.nodes import Nodes
 from reconciler.simulate.outcome import Stay
 from reconciler.simulate.paper_fleet import EPOCH, paper_commit, with_digest
 from reconciler.simulate.virtual_attempts import Fate, VirtualAttempt
 
-ARRIVES, ENDS, NEARS_LIMIT = 0, 1, 2
+ARRIVES, ENDS, NEARS_LIMIT, FAILS, REPAIRED = 0, 1, 2, 3, 4
 LIMIT_SLACK_S = 300
 SUCCEEDED_STATUS, STOPPED_STATUS, KILLED_STATUS = 0, 83, -9
 
@@ -54,6 +56,7 @@ class TraceWorld:
         counts: Nodes,
         gpus: int,
         seed: int = 1,
+        failures: Sequence[Failure] = (),
     ) -> None:
         self.asks, self.specs = asks, specs
         self.cluster, self.policy, self.teams = cluster, policy, teams
@@ -83,6 +86,9 @@ class TraceWorld:
         self._looked_at: Instant | None = None
         for at, ask in enumerate(asks):
             self._plan(EPOCH + ask.submit_s, ARRIVES, at, "")
+        for each in failures:
+            self._plan(EPOCH + each.at_s, FAILS, each.node, "")
+            self._plan(EPOCH + each.repaired_s, REPAIRED, each.node, "")
 
     # The port
 
@@ -134,14 +140,14 @@ class TraceWorld:
 
     def _leave(self, status: JobStatus) -> None:
         job = status.job
-        at = self._index[job]
+        fate = self.fates[self._index[job]]
         self._statuses.pop(job, None)
         self._jobs.pop(job, None)
-        self._commit()
+        self._commits += 1
         self.unfinished -= 1
-        if self.fates[at].ended_s is None:  # it was given up without having finished its work
+        if fate.ended_s is None:  # given up before its work was done
             self.killed_at_limit += 1
-            self.fates[at].ended_s = self.now - EPOCH
+            fate.ended_s = self.now - EPOCH
             self.waiting -= 1
 
     def _launch(self, action: Launch) -> None:
@@ -228,13 +234,15 @@ class TraceWorld:
                 self._arrive(number)
             elif kind == ENDS:
                 self._end(AttemptId(attempt))
-            else:
+            elif kind == NEARS_LIMIT:
                 self._raise_limit(number)
+            else:
+                self.set_node(number, NodeState.DOWN if kind == FAILS else NodeState.READY)
         self._account(to)
 
     def _is_stale(self, event: tuple[float, int, int, int, str]) -> bool:
         _, kind, _, number, attempt = event
-        if kind == ARRIVES:
+        if kind not in (ENDS, NEARS_LIMIT):
             return False
         run = self._attempts.get(AttemptId(attempt))
         if run is None:
@@ -254,12 +262,9 @@ class TraceWorld:
     def _plan(self, at: float, kind: int, number: int, attempt: str) -> None:
         heappush(self._events, (at, kind, next(self._order), number, attempt))
 
-    def _commit(self) -> None:
-        self._commits += 1
-
     def _arrive(self, at: int) -> None:
         spec = self.specs[at]
-        self._commit()
+        self._commits += 1
         commit = paper_commit(self._commits)
         self._jobs[spec.id] = DesiredJob(id=spec.id, commit=commit, spec=spec)
         self._submissions[spec.id] = Submission(
@@ -316,7 +321,7 @@ class TraceWorld:
         if job is None or job.spec is None or job.spec.limit_s is None:
             return
         spec = with_digest(replace(job.spec, limit_s=Seconds(next_limit(job.spec.limit_s))))
-        self._commit()
+        self._commits += 1
         self._jobs[spec.id] = replace(job, spec=spec, commit=paper_commit(self._commits))
         run = next(run for run in self._attempts.values() if run.job == at)
         self._watch_limit(at, run)
@@ -337,11 +342,6 @@ class TraceWorld:
                     self._lose(run.id, ObservedState.LOST)
 
 
-def next_limit(limit_s: int) -> int:
-    """Return the rung above ``limit_s``; beyond the ladder, twice as much."""
-    return next((rung for rung in LADDER_S if rung > limit_s), 2 * limit_s)
-
-
 def _whole(at: float) -> int:
     """Return ``at`` in whole seconds, not earlier."""
-    return int(at) if at == int(at) else int(at) + 1
+    return ceil(at)

@@ -7,6 +7,8 @@ counts GPUs; a job whose time has come but that no set of nodes holds keeps its 
 
 # ruff: noqa: ARG002  the methods have the signatures of ``counted.Policy``
 
+from bisect import insort
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +33,15 @@ class Conservative:
 
     def ended(self, fleet: CountedFleet, job: int) -> None:
         """Its GPUs are free before their promise."""
+        self._dirty = True
+
+    def returned(self, fleet: CountedFleet, job: int) -> None:
+        """Go back to where it was by arrival."""
+        insort(self._queue, job)
+        self._dirty = True
+
+    def repaired(self, fleet: CountedFleet) -> None:
+        """More is free than was promised."""
         self._dirty = True
 
     def head(self, fleet: CountedFleet) -> int | None:

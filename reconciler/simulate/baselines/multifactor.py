@@ -34,6 +34,14 @@ class Multifactor(Easy):
         self._holds[fleet.jobs[job].team] -= fleet.jobs[job].gpus
         super().ended(fleet, job)
 
+    def returned(self, fleet: CountedFleet, job: int) -> None:
+        """Wait again, in front until priorities are worked out again."""
+        self._count_use(fleet)
+        self._holds[fleet.jobs[job].team] -= fleet.jobs[job].gpus
+        self._dirty = True
+        self._ends.remove((self._promised(fleet, job), job))
+        self._queue.insert(0, job)
+
     def decide(self, fleet: CountedFleet) -> None:
         """Order anew where it is time, then start as EASY does."""
         if self._ordered_at is None or fleet.now - self._ordered_at >= EVERY_S:

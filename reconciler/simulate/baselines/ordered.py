@@ -31,6 +31,13 @@ class Fifo:
     def ended(self, fleet: CountedFleet, job: int) -> None:
         """Nothing to remember."""
 
+    def returned(self, fleet: CountedFleet, job: int) -> None:
+        """Go back to where it was by arrival."""
+        self._queue = deque(sorted((*self._queue, job)))
+
+    def repaired(self, fleet: CountedFleet) -> None:
+        """Nothing to remember."""
+
     def decide(self, fleet: CountedFleet) -> None:
         """Start from the front while it fits."""
         while self._queue:
@@ -57,6 +64,14 @@ class FifoSkip:
         self._by_gpus.setdefault(fleet.jobs[job].gpus, deque()).append(job)
 
     def ended(self, fleet: CountedFleet, job: int) -> None:
+        """Nothing to remember."""
+
+    def returned(self, fleet: CountedFleet, job: int) -> None:
+        """Go back to where it was by arrival."""
+        gpus = fleet.jobs[job].gpus
+        self._by_gpus[gpus] = deque(sorted((*self._by_gpus[gpus], job)))
+
+    def repaired(self, fleet: CountedFleet) -> None:
         """Nothing to remember."""
 
     def decide(self, fleet: CountedFleet) -> None:
@@ -101,6 +116,16 @@ class Easy:
         """Its GPUs are free before their promise."""
         self._dirty = True
         self._ends.remove((self._promised(fleet, job), job))
+
+    def returned(self, fleet: CountedFleet, job: int) -> None:
+        """Go back to where it was by arrival."""
+        self._dirty = True
+        self._ends.remove((self._promised(fleet, job), job))
+        insort(self._queue, job)
+
+    def repaired(self, fleet: CountedFleet) -> None:
+        """More is free than was promised."""
+        self._dirty = True
 
     def decide(self, fleet: CountedFleet) -> None:
         """Start the front, then whoever does not delay the first that does not fit.

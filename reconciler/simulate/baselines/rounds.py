@@ -43,6 +43,10 @@ class Rounds:
         """Wait again: its node died."""
         self._waiting[job] = None
 
+    def repaired(self, fleet: CountedFleet) -> None:
+        """What the node has may be taken."""
+        self._may_fill = True
+
     def head(self, fleet: CountedFleet) -> int | None:
         """Return who is first among those who wait."""
         if self._head not in self._waiting:
@@ -74,7 +78,10 @@ class Rounds:
                 self._start(fleet, job, place)
 
     def _round(self, fleet: CountedFleet) -> None:
-        order = sorted((*self._waiting, *fleet.running), key=lambda job: self.key(fleet, job))
+        order = sorted(
+            (*self._waiting, *fleet.running),
+            key=lambda job: (self._may_be_stopped(fleet, job), self.key(fleet, job)),
+        )
         kept, placed = _filled(fleet, order)
         for job in [job for job in fleet.running if job not in kept]:
             fleet.stop(job)
@@ -83,6 +90,10 @@ class Rounds:
                 fleet.courses[job].migrations += 1
         for job, place in placed.items():
             self._start(fleet, job, place)
+
+    def _may_be_stopped(self, fleet: CountedFleet, job: int) -> bool:
+        """False for a run that must not be stopped: it keeps its place before all others."""
+        return fleet.jobs[job].preemptible or job in self._waiting
 
 
 def _filled(fleet: CountedFleet, order: list[int]) -> tuple[set[int], dict[int, Place]]:

@@ -34,6 +34,14 @@ class TeamQueues:
         """Give back the quota."""
         self._held[fleet.jobs[job].team] -= fleet.jobs[job].gpus
 
+    def returned(self, fleet: CountedFleet, job: int) -> None:
+        """Give back the quota and join the queue again."""
+        self.ended(fleet, job)
+        self.arrived(fleet, job)
+
+    def repaired(self, fleet: CountedFleet) -> None:
+        """Nothing to remember."""
+
     def head(self, fleet: CountedFleet) -> int | None:
         """Return who is first by class and arrival."""
         return min((queue[0] for queue in self._queues.values() if queue), default=(0, None))[1]

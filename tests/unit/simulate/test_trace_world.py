@@ -7,7 +7,7 @@ import pytest
 from reconciler.domain.cluster import NodeState
 from reconciler.domain.policy import Order, Policy
 from reconciler.domain.units import Instant
-from reconciler.simulate.asks import Ask, Estimates, Overlay, asks
+from reconciler.simulate.asks import Ask, Estimates, Overlay, asks, next_limit
 from reconciler.simulate.costs import Costs
 from reconciler.simulate.metrics import wait_s
 from reconciler.simulate.nodes import Nodes
@@ -15,7 +15,7 @@ from reconciler.simulate.outcome import Played
 from reconciler.simulate.paper_fleet import EPOCH, paper_cluster, paper_spec, paper_teams
 from reconciler.simulate.play_headway import play_headway
 from reconciler.simulate.readers.files import open_load
-from reconciler.simulate.trace_world import TraceWorld, next_limit
+from reconciler.simulate.trace_world import TraceWorld
 from tests.unit.simulate.paper import ask, ends, starts
 
 
