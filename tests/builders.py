@@ -115,7 +115,7 @@ def a_snapshot(
         world.add_pending(name, job)
     for name, job in (others or {}).items():
         world.add_other(name, job)
-    made = a_policy(**policy) if isinstance(policy, Mapping) else policy or Policy()
+    made = a_policy(**policy) if isinstance(policy, Mapping) else policy or a_policy()
     snapshot = world.snapshot(
         policy=made,
         teams={TeamName(name): a_team(name, **team) for name, team in (teams or {}).items()},

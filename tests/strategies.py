@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from reconciler.domain.policy import Order
 from reconciler.domain.snapshot import Snapshot
 from reconciler.planning.placement import place
 from reconciler.planning.topology import layout, shape
@@ -18,6 +19,11 @@ TEAMS = ("research", "vision")
 PRIORITIES = ("P0", "P1", "P2", "P3", "P4")
 DURATIONS = ("1m", "10m", "1h", "5h")
 STATES = ("ready",) * 4 + ("cordoned", "draining", "down")
+
+
+def orders() -> st.SearchStrategy[Order]:
+    """Return either order of ranking."""
+    return st.sampled_from(tuple(Order))
 
 
 @st.composite
@@ -83,6 +89,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         teams=draw(quotas()),
         rewritten=draw(st.sampled_from((False, False, False, False, True))),
         allowed_prune=draw(st.sampled_from((0, 0, 3))),
+        policy={"order": draw(orders())},
     )
 
 

@@ -36,7 +36,7 @@ from reconciler.domain.job import (
     TopologyDomain,
     WorkloadFacts,
 )
-from reconciler.domain.policy import Policy, ScoreWeights
+from reconciler.domain.policy import Order, Policy, ScoreWeights
 from reconciler.domain.problem import SpecProblem
 from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobPhase, JobStatus, Summary
@@ -268,10 +268,18 @@ def a_team(name: str = TEAM, **changed: Any) -> Team:
 
 
 def a_policy(**parts: Any) -> Policy:
-    """Return a policy with parts changed: ``preemption={"restart": "2m"}``."""
-    policy = Policy()
+    """Return a policy with parts changed: ``preemption={"restart": "2m"}``.
+
+    Quietly by score, whose decisions follow from one look; tests of the value order name it.
+    """
+    policy = Policy(order=Order.SCORE)
     for name, value in parts.items():
-        if isinstance(value, Mapping) and name != "model_heat":
+        if name == "order":
+            policy = replace(policy, order=Order(value))
+        elif name == "waiting_bounds":
+            bounds = {PriorityClass[key]: seconds(bound) for key, bound in value.items()}
+            policy = replace(policy, waiting_bounds=bounds)
+        elif isinstance(value, Mapping) and name != "model_heat":
             part = getattr(policy, name)
             policy = replace(policy, **{name: replace(part, **_with_units(part, value))})
         else:

@@ -10,7 +10,7 @@ from reconciler.domain.units import Seconds
 
 
 class Order(StrEnum):
-    """How the ranking is made; ``score`` is the seeds' weighted priority alone."""
+    """How the ranking is made; ``score`` is the weighted priority alone."""
 
     SCORE = "score"
     VALUE = "value"
@@ -77,7 +77,7 @@ class DeletionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    order: Order = Order.SCORE
+    order: Order = Order.VALUE
     weights: ScoreWeights = ScoreWeights()
     model_heat: Mapping[str, float] = field(default_factory=dict)
     """Model name to its share in [0, 1]."""

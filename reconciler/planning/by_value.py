@@ -12,34 +12,31 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.domain.plan import Decision
+from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import JobId
-from reconciler.planning import remaining
+from reconciler.planning.access import Access
 from reconciler.planning.agenda import Agenda
 from reconciler.planning.books import Books
 from reconciler.planning.desk import Desk
 from reconciler.planning.giving import Given
 from reconciler.planning.holdings import free_rows
 from reconciler.planning.interruptions import Interruptions
-from reconciler.planning.job_facts import Facts
+from reconciler.planning.placement import place
 from reconciler.planning.promises import Promise, promises
-from reconciler.planning.retry import after_attempt
+from reconciler.planning.question import Question
 from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.starting import preempt, preempting, start
 from reconciler.planning.topology import allocation_of
 from reconciler.planning.urgent import Front
 from reconciler.planning.value.decide import ValueMemo, decide
-from reconciler.planning.value.fleet import Choices, Ended, Fleet, JobFacts, Start
-from reconciler.planning.value.rules import Rules
+from reconciler.planning.value.fleet import Choices, Start
 from reconciler.planning.waits import Waits, wait
-from reconciler.planning.windows import reach_s
 
 MOST_REFUSALS = 20
 """Choices taken back in one cycle, one by one; then whoever's choice fails again waits with all
 others of its team."""
-QUANTUM_S = 600
-"""What an attempt has run before the value test may stop it, where the policy says nothing."""
 
 
 class ByValue:
@@ -67,8 +64,11 @@ class ByValue:
         promised = 0
         for promise in self.promised.values():
             promised |= promise.devices
-        kept = desk.holdings.taken | promised | agenda.calendar.kept_now()
-        self.given = Given(free=shapes.where.ready & ~kept)
+        self.given = Given(free=shapes.where.ready & ~(desk.holdings.taken | promised))
+        self._access = Access(
+            snapshot=snapshot, shapes=shapes, books=books, calendar=agenda.calendar
+        )
+        self._reserved = self._access.count_in(self._room, desk.holdings.taken)
         self.interruptions = Interruptions(
             snapshot.planner_state.interruptions, snapshot.teams, snapshot.now
         )
@@ -116,46 +116,60 @@ class ByValue:
 
     def _serve_first(self) -> set[JobId]:
         """Serve who goes before the value order; return the jobs it need not be asked about."""
-        asking = self._desk.waiting.keys() - self.promised.keys() - self._agenda.bars.keys()
-        if not self._room.has_cohorts and not any(self._desk.waiting[job].rush for job in asking):
-            return set()
+        moved = self._start_elsewhere()
+        desk, room = self._desk, self._room
+        asking = desk.waiting.keys() - self.promised.keys() - self._agenda.bars.keys() - moved
+        inside = self._access.enter(desk, asking, self.given) | moved
+        asking -= inside
+        if not room.has_cohorts and not any(desk.waiting[job].rush for job in asking):
+            return inside
         front = Front(
             snapshot=self._snapshot,
             shapes=self._shapes,
             books=self._books,
-            desk=self._desk,
-            room=self._room,
+            desk=desk,
+            room=room,
             given=self.given,
             interruptions=self.interruptions,
-            open_to=self._open_to,
+            open_to=self._access.open_to,
             firm=self._snapshot.planner_state.value.firm,
         )
-        return front.serve(sorted(asking))
+        return inside | front.serve(sorted(asking))
 
-    def _open_to(self, job: JobId) -> int:
-        """Return the devices on which reservations let a job start."""
-        everything = (1 << len(self._where.devices)) - 1
-        calendar, snapshot = self._agenda.calendar, self._snapshot
-        standing = self._books.standings[job]
-        spec, status = standing.spec, standing.status
-        if not calendar.windows or spec is None or status is None:
-            return everything
-        policy = snapshot.policy
-        whole = remaining.total(spec, snapshot.sizes.get(job, ()), policy)
-        left = remaining.of_pending(status, spec, whole)
-        reach = reach_s(spec, left, ran_s=status.ran_s, policy=policy)
-        return calendar.open_to(spec, snapshot.now, reach, self._where)
+    def _start_elsewhere(self) -> set[JobId]:
+        """Start jobs that still wait for victims where there is room for them meanwhile."""
+        found: set[JobId] = set()
+        for job, promise in list(self.promised.items()):
+            if promise.is_moving or not promise.victims:
+                continue
+            team, request = self._desk.kinds[job]
+            free = self.given.free & self._access.open_to(job)
+            free &= self._room.allowed_bits(team, request.count)
+            devices = place(self._shapes.of(request), free, self._where)
+            if devices is None:
+                continue
+            del self.promised[job]
+            self._room.keep(team, promise.devices, sign=-1)
+            self._room.start(team, devices)
+            self.given.free |= promise.devices & ~self._desk.holdings.taken & self._where.ready
+            self.given.start(job, devices)
+            found.add(job)
+        return found
 
     # Asking the core
 
     def _choose(self, memo: ValueMemo) -> None:
         refused: set[JobId] = set()
+        question = Question(
+            snapshot=self._snapshot, books=self._books, rows=self._rows, desk=self._desk
+        )
+        out = self._served | self._agenda.bars.keys() | self.promised.keys()
         for _ in range(len(self._desk.waiting) + 1):
             choices = decide(
-                self._fleet(refused),
+                question.fleet(self._free_rows(), self._room, out | refused, self.given.stops),
                 self._snapshot.planner_state.value,
                 self._snapshot.now,
-                self._rules(),
+                question.rules(),
                 memo,
             )
             self.choices = choices
@@ -167,66 +181,6 @@ class ByValue:
             if len(refused) > MOST_REFUSALS:
                 team = broken.split("/")[0]
                 refused |= {job for job in self._desk.waiting if job.startswith(f"{team}/")}
-
-    def _rules(self) -> Rules:
-        policy = self._snapshot.policy
-        return Rules(
-            rerank_every_s=max(policy.rerank_every_s, 1),
-            quantum_s=policy.preemption.min_run_s or QUANTUM_S,
-        )
-
-    def _fleet(self, refused: set[JobId]) -> Fleet:
-        desk = self._desk
-        out = refused | self._served | self._agenda.bars.keys() | self.promised.keys()
-        running = [facts for job, facts in desk.running.items() if job not in self.given.stops]
-        waiting: list[JobFacts] = list(desk.waiting.values())
-        aside: list[JobFacts] = list(desk.aside.values())
-        aside += [desk.running[job] for job in self.given.stops]
-        if out:
-            aside += [facts for facts in waiting if facts.job in out]
-            waiting = [facts for facts in waiting if facts.job not in out]
-        ended, going_on = self._ended()
-        return Fleet(
-            nodes=self._rows.nodes,
-            free=self._free_rows(),
-            waiting=waiting,
-            running=running,
-            aside=[*aside, *going_on],
-            ended=ended,
-            headroom=self._room.headroom(),
-            account=self._accounts(),
-            shut=self._rows.shut,
-        )
-
-    def _accounts(self) -> dict[JobId, str]:
-        if not self._room:
-            return {}
-        desk, room = self._desk, self._room
-        found = {job: room.account(job.split("/")[0]) for job in (*desk.waiting, *desk.running)}
-        return {job: account for job, account in found.items() if account is not None}
-
-    def _ended(self) -> tuple[list[Ended], list[JobFacts]]:
-        """Return the jobs that have just left for good, and those that come back."""
-        facts = Facts(self._snapshot, self._books, self._rows)
-        over: list[Ended] = []
-        going_on: list[JobFacts] = []
-        for job in sorted(self._books.ended):
-            standing = self._books.ended[job]
-            status, attempt = standing.status, standing.attempt
-            assert status is not None and attempt is not None  # it has ended
-            after = after_attempt(
-                status,
-                attempt,
-                standing.spec,
-                policy=self._snapshot.policy.retry,
-                now=self._snapshot.now,
-            )
-            ended = facts.ended(standing)
-            if after.phase.is_finished:
-                over.append(ended)
-            else:
-                going_on.append(ended.facts)
-        return over, going_on
 
     # Giving devices
 
@@ -254,7 +208,7 @@ class ByValue:
         freeing, is_moving = given.freeing, chosen.job in given.stops
         if is_moving:  # to other devices than it leaves
             freeing &= ~holdings.of[chosen.job].devices
-        mask = self._open_to(chosen.job)
+        mask = self._access.open_to(chosen.job)
         parts = (own & freeing & mask, given.free & mask, freeing & mask)
         devices = self._rows.devices(chosen.nodes, parts)
         later = is_moving or bool(devices is not None and devices & freeing)
@@ -310,11 +264,16 @@ class ByValue:
                 decided[job] = wait(job, bar.reason, bar.detail, before)
         waits = Waits(self._rows, self._free_rows(), self._room, self._where.unit)
         kinds = self._desk.kinds
-        rest = ((job, kinds[job]) for job in self._desk.waiting if job not in decided)
+        rest = [(job, kinds[job]) for job in self._desk.waiting if job not in decided]
         decided.update(waits.decisions(rest, before))
+        if self._agenda.calendar.windows:
+            for job, _ in rest:
+                if self._access.is_all_that_bars(job, self._desk, self.given, self._room):
+                    detail = "what is free is kept for a reservation"
+                    decided[job] = wait(job, Reason.GPUS_RESERVED, detail, before)
 
     def _free_rows(self) -> list[int]:
         """Return what is free in each row once what was given is given."""
         if not (self.promised or self.given.starts or self.given.holds or self._agenda.calendar):
             return free_rows(self._rows, self._desk.holdings)
-        return self._rows.counts(self.given.free)
+        return self._rows.counts(self.given.free & ~self._reserved)

@@ -65,9 +65,7 @@ def _leaving(memo: Memo, changed: list[Decision]) -> set[JobId]:
         if decision.verb not in (Verb.START, Verb.KEEP, Verb.WAIT)
     }
     stopping = {
-        job
-        for job in memo.books.restless
-        if memo.books.settled[job].reason is Reason.STOPPING
+        job for job in memo.books.restless if memo.books.settled[job].reason is Reason.STOPPING
     }
     return going | stopping
 

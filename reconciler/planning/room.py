@@ -96,10 +96,10 @@ class Room:
             self._add(self._now, team, counted, 1)
             self._add(self._later, team, counted, 1)
 
-    def keep(self, team: str, devices: int) -> None:
-        """Count devices as kept for somebody who starts later."""
+    def keep(self, team: str, devices: int, *, sign: int = 1) -> None:
+        """Count devices as kept for somebody who starts later; ``sign=-1``: not any more."""
         if team in self._teams:
-            self._add(self._later, team, self._counted(devices), 1)
+            self._add(self._later, team, self._counted(devices), sign)
 
     def allows(self, team: str, devices: int, *, later: bool = False) -> bool:
         """True if the team may take devices now, or ``later``: once those who leave have left."""
@@ -143,6 +143,11 @@ class Room:
         """Return what bounds a team over all types; None where nothing does."""
         account = self._account.get(TeamName(team))
         return account if account is not None and (account, ALL_TYPES) in self._limit else None
+
+    @property
+    def has_types(self) -> bool:
+        """True where a quota bounds one type of device."""
+        return any(kind != ALL_TYPES for _, kind in self._limit)
 
     @property
     def has_cohorts(self) -> bool:

@@ -162,6 +162,11 @@ def build_policy(document: Mapping[str, Any]) -> Policy:
     _take_durations(document, durations, given)
     if "order" in document:
         given["order"] = Order(document["order"])
+    if "waiting_bounds" in document:
+        given["waiting_bounds"] = {
+            PriorityClass[name]: parse_duration(bound)
+            for name, bound in sorted(document["waiting_bounds"].items())
+        }
     if "weights" in document:
         given["weights"] = ScoreWeights(**document["weights"])
     given["preemption"] = _preemption(document.get("preemption", {}))

@@ -97,12 +97,13 @@ class DeletionConf(Section):
 
 
 class PolicyConf(Section):
-    order: Literal["score"] | None = None
+    order: Literal["score", "value"] | None = None
     weights: Weights | None = None
     model_heat: dict[str, Share] | None = None
     preemption: PreemptionConf | None = None
     retry: RetryConf | None = None
     deletion: DeletionConf | None = None
+    waiting_bounds: dict[ClassName, Duration] | None = None
     cycle: Duration | None = None
     rerank_every: Duration | None = None
     lease: Duration | None = None

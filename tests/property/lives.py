@@ -6,6 +6,7 @@ from typing import Any
 from reconciler.cycle import CycleReport
 from reconciler.domain.cluster import DeviceId, NodeName, NodeState
 from reconciler.domain.job import JobSpec
+from reconciler.domain.policy import Order
 from reconciler.domain.units import AttemptId, JobId, Seconds, TeamName
 from reconciler.simulate.runs import Behaviour, Fault, Trouble
 from reconciler.simulate.world import SimWorld
@@ -17,12 +18,16 @@ class Life:
     """One fleet, its steps, and every cycle that ran."""
 
     def __init__(
-        self, nodes: Mapping[str, Any], quotas: Mapping[str, Any], steps: list[Step]
+        self,
+        nodes: Mapping[str, Any],
+        quotas: Mapping[str, Any],
+        steps: list[Step],
+        order: Order = Order.SCORE,
     ) -> None:
         self.world = SimWorld(
             a_cluster(nodes),
             now=NOW,
-            policy=a_policy(cycle="1h", retry={"max_lost": 3}),
+            policy=a_policy(order=order, cycle="1h", retry={"max_lost": 3}),
             teams={TeamName(name): a_team(name, **team) for name, team in quotas.items()},
         )
         self.steps = steps

@@ -4,18 +4,19 @@ from typing import Any
 
 from hypothesis import given
 
+from reconciler.domain.policy import Order
 from reconciler.domain.snapshot import Snapshot
 from reconciler.planning.plan import plan
 from reconciler.planning.statuses import next_statuses
 from tests.property.lives import Life
-from tests.strategies import Step, clusters, lives, quotas, snapshots
+from tests.strategies import Step, clusters, lives, orders, quotas, snapshots
 
 
-@given(clusters(), quotas(), lives())
+@given(clusters(), quotas(), lives(), orders())
 def test_every_cycle_of_a_life_plans_as_if_it_were_the_first(
-    nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step]
+    nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step], order: Order
 ) -> None:
-    for report in Life(nodes, limits, steps).cycles(rest_s=7200):
+    for report in Life(nodes, limits, steps, order).cycles(rest_s=7200):
         fresh, _ = plan(report.snapshot)
 
         assert report.plan == fresh

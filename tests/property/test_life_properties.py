@@ -5,20 +5,21 @@ from typing import Any
 from hypothesis import given
 
 from reconciler.domain.plan import Verb
+from reconciler.domain.policy import Order
 from reconciler.domain.reason import Reason
 from reconciler.planning.lifecycle import LEGAL
 from tests.property.lives import Life, quota_use, spec_of
-from tests.strategies import Step, clusters, lives, quotas
+from tests.strategies import Step, clusters, lives, orders, quotas
 
 DAY_S = 86_400
 
 
-@given(clusters(), quotas(), lives())
+@given(clusters(), quotas(), lives(), orders())
 def test_a_life_keeps_every_rule(
-    nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step]
+    nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step], order: Order
 ) -> None:
     """Invariants are checked inside each cycle; here is what they cannot see."""
-    life = Life(nodes, limits, steps)
+    life = Life(nodes, limits, steps, order)
     for _ in life.cycles(rest_s=DAY_S):
         held = [pair for devices in life.really_running().values() for pair in devices]
         assert len(held) == len(set(held)), "two runs really share a device"
@@ -31,11 +32,11 @@ def test_a_life_keeps_every_rule(
     assert len(life.world.launches) == len(set(life.world.launches))
 
 
-@given(clusters(), quotas(), lives())
+@given(clusters(), quotas(), lives(), orders())
 def test_a_settled_world_does_nothing(
-    nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step]
+    nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step], order: Order
 ) -> None:
-    life = Life(nodes, limits, steps)
+    life = Life(nodes, limits, steps, order)
     for _ in life.cycles(rest_s=60):
         pass
     reports = [next(iter(life.world.cycles(0))) for _ in range(8)]
@@ -44,11 +45,11 @@ def test_a_settled_world_does_nothing(
     assert reports[-1].plan.digest == reports[-2].plan.digest
 
 
-@given(clusters(calm=True), quotas(), lives(calm=True))
+@given(clusters(calm=True), quotas(), lives(calm=True), orders())
 def test_nobody_is_stopped_in_vain(
-    nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step]
+    nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step], order: Order
 ) -> None:
-    life = Life(nodes, limits, steps)
+    life = Life(nodes, limits, steps, order)
     waiting: dict[str, int] = {}
     for report in life.cycles(rest_s=2 * 3600):
         now = report.snapshot.now
@@ -63,10 +64,12 @@ def test_nobody_is_stopped_in_vain(
         assert all(now <= due for due in waiting.values()), f"victims left in vain for {waiting}"
 
 
-@given(clusters(calm=True), lives(calm=True, most=10))
-def test_there_are_no_loops_and_everything_ends(nodes: dict[str, Any], steps: list[Step]) -> None:
+@given(clusters(calm=True), lives(calm=True, most=10), orders())
+def test_there_are_no_loops_and_everything_ends(
+    nodes: dict[str, Any], steps: list[Step], order: Order
+) -> None:
     """Without new jobs the preemptions are finite, and whatever can run at all has run."""
-    life = Life(nodes, {}, steps)
+    life = Life(nodes, {}, steps, order)
     preemptions = 0
     for report in life.cycles(rest_s=10 * DAY_S):
         preemptions += sum(d.verb is Verb.PREEMPT for d in report.plan.decisions.values())

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from reconciler.domain.reason import Reason
-from tests.scenario.worlds import SCENARIOS, STORIES, one_cycle, told
+from tests.scenario.worlds import SCENARIOS, STORIES, one_cycle, orders_of, told
 
 PROSE = Path(__file__).parents[2] / "docs" / "reasons.md"
 
@@ -19,9 +19,9 @@ def rows() -> dict[str, list[str]]:
 
 
 def test_every_reason_is_reached_by_a_scenario() -> None:
-    reached = set().union(*(told(path).reasons for path in STORIES))
+    reached = set().union(*(told(path, orders_of(path)[0]).reasons for path in STORIES))
     for path in SCENARIOS:
-        _, _, planned = one_cycle(path)
+        _, _, planned = one_cycle(path, orders_of(path)[0])
         reached |= {decision.reason for decision in planned.decisions.values()}
         reached |= {decision.reason for decision in planned.reservations}
 

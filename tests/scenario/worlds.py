@@ -11,11 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from reconciler.cycle import CycleReport
 from reconciler.domain.cluster import NodeState
 from reconciler.domain.plan import Plan
+from reconciler.domain.policy import Order
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import JobId, Seconds, TeamName
@@ -78,18 +80,40 @@ def calendar(planned: Plan) -> dict[str, str]:
     return found
 
 
+def in_order(given: Mapping[str, Any], order: str) -> dict[str, Any]:
+    """Return what is given, under a policy of this order."""
+    return {**given, "policy": {**given.get("policy", {}), "order": order}}
+
+
+def orders_of(path: Path) -> tuple[str, ...]:
+    """Return the orders a file holds for: all of them, unless its policy names one."""
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    named = document["given"].get("policy", {}).get("order")
+    return (named,) if named is not None else tuple(order.value for order in Order)
+
+
+def cases(paths: list[Path]) -> list[Any]:
+    """Return every (path, order) of these files, as parameters of a test."""
+    return [
+        pytest.param(path, order, id=f"{path.stem}-{order}")
+        for path in paths
+        for order in orders_of(path)
+    ]
+
+
 @cache
-def one_cycle(path: Path) -> tuple[dict[str, Any], Snapshot, Plan]:
-    """Return a scenario's document, its snapshot and the plan for it."""
+def one_cycle(path: Path, order: str) -> tuple[dict[str, Any], Snapshot, Plan]:
+    """Return a scenario's document, its snapshot in an order and the plan for it."""
     document = load(path, _SCENARIO_KEYS)
-    snapshot = a_snapshot(**document["given"])
+    snapshot = a_snapshot(**in_order(document["given"], order))
     return document, snapshot, plan(snapshot)[0]
 
 
 @cache
-def told(path: Path) -> "Story":
-    """Return a story that has been played to its end."""
-    story = Story(load(path, _STORY_KEYS))
+def told(path: Path, order: str) -> "Story":
+    """Return a story that has been played to its end in an order."""
+    document = load(path, _STORY_KEYS)
+    story = Story({**document, "given": in_order(document["given"], order)})
     story.play()
     return story
 

@@ -1,0 +1,121 @@
+"""What the core of the value order is asked in one cycle: the fleet and the rules."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.units import JobId
+from reconciler.planning.books import Books
+from reconciler.planning.desk import Desk
+from reconciler.planning.job_facts import Facts
+from reconciler.planning.retry import after_attempt
+from reconciler.planning.room import Room
+from reconciler.planning.rows import Rows
+from reconciler.planning.value.fleet import Ended, Fleet, JobFacts
+from reconciler.planning.value.rules import Rules
+
+QUANTUM_S = 600
+"""What an attempt has run before the value test may stop it, where the policy says nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Puts the desk into the core's terms."""
+
+    snapshot: Snapshot
+    books: Books
+    rows: Rows
+    desk: Desk
+
+    def rules(self) -> Rules:
+        """Return the rules of the value order under this policy."""
+        policy = self.snapshot.policy
+        return Rules(
+            rerank_every_s=max(policy.rerank_every_s, 1),
+            quantum_s=policy.preemption.min_run_s or QUANTUM_S,
+        )
+
+    def fleet(
+        self, free: Sequence[int], room: Room, out: Collection[JobId], stopped: Collection[JobId]
+    ) -> Fleet:
+        """Return the fleet; ``out`` wait but are not asked about, ``stopped`` leave already."""
+        desk = self.desk
+        waiting: Iterable[JobFacts] = desk.waiting.values()
+        running: Iterable[JobFacts] = desk.running.values()
+        aside = list(desk.aside.values())
+        if out:
+            aside += [facts for facts in waiting if facts.job in out]
+            waiting = [facts for facts in waiting if facts.job not in out]
+        if stopped:
+            aside += [desk.running[job] for job in stopped]
+            running = [facts for facts in running if facts.job not in stopped]
+        if room.has_types:
+            waiting, kept = self._of_allowed_types(waiting, room)
+            aside += kept
+        ended, going_on = self._ended()
+        return Fleet(
+            nodes=self.rows.nodes,
+            free=free,
+            waiting=list(waiting),
+            running=list(running),
+            aside=[*aside, *going_on],
+            ended=ended,
+            headroom=room.headroom(),
+            account=self._accounts(room),
+            shut=self.rows.shut,
+        )
+
+    def _of_allowed_types(
+        self, waiting: Iterable[JobFacts], room: Room
+    ) -> tuple[list[JobFacts], list[JobFacts]]:
+        """Keep jobs to the types their quota has room for; return also those without any."""
+        found, kept = [], []
+        allowed: dict[tuple[str, int], int] = {}
+        for facts in waiting:
+            key = (facts.job.split("/")[0], facts.gpus)
+            if key not in allowed:
+                allowed[key] = sum(
+                    1 << number
+                    for number, (kind, _, _) in enumerate(self.rows.pools)
+                    if room.allows_of_type(key[0], kind, key[1])
+                )
+            pools = facts.pools & allowed[key]
+            if pools == facts.pools:
+                found.append(facts)
+            elif pools:
+                found.append(replace(facts, pools=pools))
+            else:
+                kept.append(facts)
+        return found, kept
+
+    def _accounts(self, room: Room) -> dict[JobId, str]:
+        if not room:
+            return {}
+        jobs = (*self.desk.waiting, *self.desk.running)
+        found = {job: room.account(job.split("/")[0]) for job in jobs}
+        return {job: account for job, account in found.items() if account is not None}
+
+    def _ended(self) -> tuple[list[Ended], list[JobFacts]]:
+        """Return the jobs that have just left for good, and those that come back."""
+        if not self.books.ended:
+            return [], []
+        facts = Facts(self.snapshot, self.books, self.rows)
+        over: list[Ended] = []
+        going_on: list[JobFacts] = []
+        for job in sorted(self.books.ended):
+            standing = self.books.ended[job]
+            status, attempt = standing.status, standing.attempt
+            assert status is not None and attempt is not None  # it has ended
+            after = after_attempt(
+                status,
+                attempt,
+                standing.spec,
+                policy=self.snapshot.policy.retry,
+                now=self.snapshot.now,
+            )
+            ended = facts.ended(standing)
+            if after.phase.is_finished:
+                over.append(ended)
+            else:
+                going_on.append(ended.facts)
+        return over, going_on
