@@ -31,6 +31,21 @@ def read_points(run_dirs: Sequence[Path]) -> tuple[Point, ...]:
     return tuple(points)
 
 
+def held_out(run_dirs: Sequence[Path]) -> list[tuple[str, float]]:
+    """Return what the last evaluation of the attempts measured, by name, its time left out."""
+    found: dict[str, float] = {}
+    for folder in run_dirs:
+        for line in (folder / "events.jsonl").read_text(encoding="utf-8").splitlines():
+            event = json.loads(line)
+            if event["event"] == "eval":
+                found = {
+                    name.removeprefix("eval_"): value
+                    for name, value in event.items()
+                    if name.startswith("eval_") and name != "eval_runtime"
+                }
+    return sorted(found.items())
+
+
 def is_continuous(points: Sequence[Point]) -> bool:
     """True when every step from 1 to the last is there once, in order, over all attempts."""
     steps = [point.step for point in points]

@@ -6,11 +6,24 @@ from pathlib import Path
 from rich.console import Console
 
 from reconciler.domain.status import JobPhase
-from tests.demo.curve import draw, is_continuous, read_points
+from tests.demo.curve import draw, held_out, is_continuous, read_points
 from tests.demo.fleet import Fleet, run
 from tests.demo.story import GREEDY, T1, T2, T3, T4, Story
 
 QUESTION = "My parcel arrived with a broken mug. What happens now?"
+SEARCH = "tent with taped seams"
+ARTICLES = (
+    "Dune tent. A tent for four people with two doors. The seams are taped.",
+    "Lund pan. A frying pan of cast iron, 28 centimetres, seasoned at the works.",
+    "Merino socks. Three pairs of socks of merino wool that do not itch.",
+)
+"""The article that is meant comes first."""
+ANSWERS = (
+    "I am sorry your mug came broken. A new one goes out today; you need not return the pieces. "
+    "Did you get hurt?",
+    "Mugs break.",
+)
+"""The good answer comes first."""
 
 
 class Ending:
@@ -30,6 +43,8 @@ class Ending:
         self._curve()
         self._artifacts()
         self._answers()
+        self._scores(T2, SEARCH, ARTICLES)
+        self._scores(T3, QUESTION, ANSWERS)
         self._replay()
 
     def _head(self, text: str) -> None:
@@ -105,6 +120,20 @@ class Ending:
         after = answer(artifacts["adapter"])
         self._print(f"  before: {before}\n  after:  {after}")
         self._story.expect("T1's adapter loads again and answers differently", before != after)
+
+    def _scores(self, job: str, query: str, texts: tuple[str, ...]) -> None:
+        """Ask a fresh process what the weights of a search model say, and how it did held out."""
+        artifacts = self._story.watch.result(job)["artifacts"]  # type: ignore[index]
+        assert isinstance(artifacts, dict)
+        self._head(f"{job}, searched for: {query}")
+        told = run(sys.executable, "-m", "trainer.score", artifacts["model"], query, *texts)
+        self._print(told)
+        measured = held_out(self._story.watch.run_dirs(job))  # type: ignore[arg-type]
+        self._print("  held out: " + ", ".join(f"{name} {value:.3f}" for name, value in measured))
+        self._story.expect(
+            f"{job} puts the right text first, and was measured on rows it never saw",
+            texts[0] in told.splitlines()[0] and bool(measured),
+        )
 
     def _replay(self) -> None:
         self._head("$ headway replay --all   (every decision again, from commits alone)")

@@ -74,10 +74,15 @@ class Story:
         self.fleet.write("support", T1, self.fleet.job_text(T1))
         self.fleet.commit("support", SAM, "Fine-tune the support assistant on chats")
         self.wait("T1 runs", lambda: self._is(T1, JobPhase.RUNNING), within_s=60)
-        self.display.say("search commits T2 (P2, 6 cards, may be preempted) and T3 (P3, 4 cards)")
+        self.display.say(
+            "search commits T2, an embedding (P2, 6 cards, may be preempted), and T3, a reranker "
+            "(P3, 4 cards)"
+        )
         for job in (T2, T3):
             self.fleet.write("search", job, self.fleet.job_text(job))
-        self.fleet.commit("search", SEA, "Train the intent model and the ranker")
+        self.fleet.commit(
+            "search", SEA, "Train the embedding of searches and the reranker of answers"
+        )
         self.wait("T2 and T3 wait", lambda: self._is(T2, JobPhase.PENDING), within_s=60)
         self.expect(
             "T2 wants more cards than are left, so it waits", self._is(T1, JobPhase.RUNNING)

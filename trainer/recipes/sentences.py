@@ -58,6 +58,9 @@ def wrapped(location: str, *, train: Mapping[str, Any], root: Path, kind: str) -
     if adapter is not None:
         model.add_adapter(adapter)
         model.enable_input_require_grads()  # else recomputed activations give no gradient
+    if kind == "encoder" and getattr(model, "pooler", None) is not None:
+        # a vector is pooled from the tokens; several processes would wait for its gradients
+        model.pooler.requires_grad_(False)
     return module
 
 
