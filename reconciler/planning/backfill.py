@@ -6,7 +6,7 @@ has a planned start.  A contender whose dependency is not planned yet waits for 
 right after it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
@@ -32,16 +32,13 @@ ComeBack = Callable[[Holder, Instant], Contender]
 
 @dataclass(slots=True, kw_only=True)
 class Pass:
-    """One walk through the contenders; ``is_late`` takes everything to last its p90."""
+    """One walk through the contenders, everything taken to last its p50."""
 
     schedule: Schedule
     ends: dict[JobId, Instant]
     """Expected ends of what dependencies may wait for."""
-    is_late: bool = False
     preempt: Preempt | None = None
     come_back: ComeBack | None = None
-    floors: Mapping[JobId, Instant] = field(default_factory=dict)
-    """Starts found by an earlier pass: this one's are no earlier."""
 
     def walk(self, contenders: Iterable[Contender]) -> Schedule:
         """Place every contender it can, in rank order, and return the schedule."""
@@ -73,9 +70,7 @@ class Pass:
         for contender in contenders:
             hold, board = contender.hold, self.schedule.board
             if hold is not None:
-                end = Instant(
-                    hold.until.at(is_late=self.is_late) + contender.left.at(is_late=self.is_late)
-                )
+                end = Instant(hold.until.p50 + contender.left.p50)
                 team = contender.spec.team
                 allowed = board.use.allowed(
                     team, contender.shape.count, board.now, end, without=hold.victims
@@ -106,10 +101,8 @@ class Pass:
         if any(dependency not in self.ends for dependency in contender.after):
             return
         latest = max((self.ends[d] for d in contender.after), default=contender.not_before)
-        not_before = max(
-            contender.not_before, latest, self.floors.get(contender.job, contender.not_before)
-        )
-        duration_s = contender.left.at(is_late=self.is_late)
+        not_before = max(contender.not_before, latest)
+        duration_s = contender.left.p50
         if contender.hold is not None and self._place_on_hold(contender, duration_s):
             return
         board = self.schedule.board
@@ -132,7 +125,7 @@ class Pass:
                 self.schedule.board = board.without(contender.job)
                 self._settle(contender, elsewhere, since=board.now)
                 return True
-        start = hold.until.at(is_late=self.is_late) if hold.victims else board.now
+        start = hold.until.p50 if hold.victims else board.now
         self.schedule.on_hold.add(contender.job)
         self.schedule.places[contender.job] = Place(
             devices=hold.devices,
