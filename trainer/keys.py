@@ -184,6 +184,12 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             only=LORA,
             text="Split weights into direction and magnitude (DoRA).",
         ),
+        "merge_lora": Key(
+            type="boolean",
+            default=False,
+            only=LORA,
+            text="Also keep the model with the adapter added to its weights, under final/merged.",
+        ),
         **QUANTISED_KEYS,
         # batch and length of the training
         "per_device_train_batch_size": Key(

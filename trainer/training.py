@@ -4,7 +4,6 @@ Returns how it ended as the fields of the result; nothing here decides an exit c
 """
 
 import logging
-import shutil
 import warnings
 from functools import partial
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 from trainer import models, processes, resume
 from trainer.arguments import shared_arguments
 from trainer.config import Request, RequestError
-from trainer.files import publish, put_aside
 from trainer.record import Record
 from trainer.stop import StopFlag
 
@@ -224,22 +222,16 @@ def _stopped(record: Record, stop: StopFlag) -> dict[str, Any]:
 
 def _succeeded(run: Any, trainer: Any, metrics: Any, *, reason: str) -> dict[str, Any]:
     """Keep the weights under the generation's ``final`` folder and say where they are."""
-    request, record = run.request, run.record
-    record.enter("finishing")
-    temporary = request.final.with_name(f".final-{request.attempt}")
-    whole = None if request.layout.sharding is None else trainer.whole_weights()
-    if record.rank == 0:
-        shutil.rmtree(temporary, ignore_errors=True)
-        trainer._save(str(temporary), state_dict=whole)
-        aside = put_aside(request.final)
-        publish(temporary, request.final)
-        if aside is not None:
-            shutil.rmtree(aside, ignore_errors=True)
-    kind = "adapter" if request.train["tuner_type"] == "lora" else "model"
+    from trainer import finishing
+
+    run.record.enter("finishing")
+    measured = metrics.summary()
+    artifacts = finishing.keep(run, trainer)
+    kind = next(iter(artifacts))
     return {
         "outcome": "succeeded",
         "reason": reason,
-        "message": f"{run.total_steps} steps done; {kind} in {request.final}",
-        "artifacts": {kind: str(request.final)},
-        "metrics": metrics.summary(),
+        "message": f"{run.total_steps} steps done; {kind} in {run.request.final}",
+        "artifacts": artifacts,
+        "metrics": measured,
     }

@@ -60,6 +60,20 @@ REFUSALS: tuple[Mapping[str, Any], ...] = (
         "nearest": "remove lorap_lr_ratio",
     },
     {
+        "id": "merging_into_split_weights",
+        "when": {"merge_lora": {"in": [True]}, "fsdp": {"set": True}},
+        "refuse": "merge_lora",
+        "reason": "at the end of the training each device has a part of the weights",
+        "nearest": "remove it, and run python -m trainer.export on the adapter",
+    },
+    {
+        "id": "merging_into_quantised_weights",
+        "when": {"merge_lora": {"in": [True]}, "quant_method": {"set": True}},
+        "refuse": "merge_lora",
+        "reason": "an adapter added to rounded weights is another one",
+        "nearest": "remove it, and run python -m trainer.export on the adapter and a plain base",
+    },
+    {
         "id": "fsdp_with_other_task",
         "when": {"fsdp": {"set": True}, "task": {"not_in": ["pretrain", "sft"]}},
         "refuse": "fsdp",
