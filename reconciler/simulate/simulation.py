@@ -8,6 +8,7 @@ from reconciler.domain.policy import Policy
 from reconciler.simulate.arena import BASELINES, Setup, failing, play_baseline, prepared
 from reconciler.simulate.asks import Ask, Overlay
 from reconciler.simulate.bounds import Bound, bound
+from reconciler.simulate.fairness import partitions
 from reconciler.simulate.load import Load, LoadError, without_giants
 from reconciler.simulate.outcome import Played
 from reconciler.simulate.paper_fleet import paper_cluster
@@ -34,6 +35,8 @@ class Simulation:
     deferred: int = 0
     """Jobs whose team's budget moved them to a later week, for every policy alike."""
     quotas: Mapping[str, int] | None = None
+    alone: Mapping[str, float] | None = None
+    """Mean completion time of each team on a partition of its own."""
 
 
 def simulate(
@@ -73,6 +76,9 @@ def simulate(
         bound=bound(jobs, gpus) if with_bound else None,
         deferred=deferred,
         quotas=shares,
+        alone=partitions(
+            jobs, nodes=setup.nodes, gpus_per_node=setup.gpus_per_node, costs=setup.costs
+        ),
     )
 
 

@@ -4,6 +4,8 @@
 ``*.csv``, ``*.csv.gz``   the normalised CSV
 ``*.swf``, ``*.swf.gz``   the SWF of the Parallel archive (18 columns)
 ``*.json``, ``*.json.gz`` Philly's job log
+``*.yaml``                the generator file of Kueue's performance tests; a
+                          millisecond becomes a second
 ``synthetic:JOBS``        made up: see ``synthetic``
 ========================  =================================================
 """
@@ -13,6 +15,7 @@ import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from reconciler.simulate import kueue_yaml
 from reconciler.simulate.load import Load, LoadError
 from reconciler.simulate.readers import normalised, philly, swf
 from reconciler.simulate.synthetic import MADE_UP, made_up
@@ -24,6 +27,7 @@ READERS: Mapping[str, Callable[[str, str], Load]] = {
     ".csv": lambda text, name: normalised.read(io.StringIO(text), name),
     ".swf": lambda text, name: swf.read(io.StringIO(text), name),
     ".json": philly.read,
+    ".yaml": lambda text, name: kueue_yaml.read(text, name).load(),
 }
 
 
