@@ -13,7 +13,7 @@ from reconciler.domain.value_state import Learned, ValueState
 from reconciler.planning.value.belief import Beliefs, is_due, learn
 from reconciler.planning.value.firm import guarded
 from reconciler.planning.value.fleet import Choices, Ended, Fleet, JobFacts, Nodes
-from reconciler.planning.value.index import Residuals, mean_residual
+from reconciler.planning.value.index import Residuals
 from reconciler.planning.value.passing import Pass
 from reconciler.planning.value.ranking import Valuation, ranked
 from reconciler.planning.value.rules import RULES, Rules
@@ -133,10 +133,10 @@ def _shadowed(
     )
     rules = valuation.rules
     schedule = memo.at(state, fleet.nodes)
-    beliefs = memo.beliefs
+    residuals = valuation.residuals
 
     def left(facts: JobFacts, ran: int) -> int:
-        return max(int(mean_residual(*beliefs.told(facts), facts.limit, ran)), 1)
+        return max(int(residuals.told(facts, ran)), 1)
 
     guess = Guess(left=left, served=valuation.served)
     shadow = schedule.advance(valuation.now, live, new, ended, gone, guess, rules)

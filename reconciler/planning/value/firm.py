@@ -18,6 +18,8 @@ from reconciler.domain.value_state import FirmPlace, ValueState
 from reconciler.planning.value.fleet import Fleet, JobFacts
 from reconciler.planning.value.ranking import Valuation
 
+LIMIT_MEANS = 0.25
+"""The share of its limit that a job is taken to need where too little is worse than too much."""
 STICKY_S = 600
 STICKY_SHARE = 0.1
 """A gang keeps its rows unless others are clear earlier by more than this."""
@@ -64,6 +66,16 @@ def guarded(
     return state, budget
 
 
+def _cautious_left(facts: JobFacts, valuation: Valuation) -> float:
+    """Return the expected time left, and not less than a limit usually stands for.
+
+    Early on, the jobs that have ended are the short ones, so beliefs about long ones are low.
+    """
+    served = valuation.served(facts)
+    left = valuation.residuals.told(facts, served)
+    return max(left, LIMIT_MEANS * facts.limit - served)
+
+
 def _is_late(
     facts: JobFacts, valuation: Valuation, budget: float, ahead: Mapping[JobId, float]
 ) -> bool:
@@ -96,7 +108,7 @@ def _ahead_of_twins(
         due = facts.arrived + facts.served + valuation.rules.firm_share * valuation.budget(facts)
         start = min(due, latest)
         ahead[job] = due - start
-        latest = start - valuation.left(facts)
+        latest = start - _cautious_left(facts, valuation)
     return ahead
 
 

@@ -46,7 +46,7 @@ class Residuals:
 
     def __init__(self, beliefs: Beliefs) -> None:
         self._beliefs = beliefs
-        self._kept: dict[str, tuple[JobFacts, float, float, float, float]] = {}
+        self._kept: dict[str, tuple[JobFacts, float, float, float]] = {}
 
     def of(self, facts: JobFacts, served: float) -> float:
         """Return the expected seconds left of a job with ``served`` useful seconds behind it."""
@@ -58,12 +58,15 @@ class Residuals:
         mean, var = self._beliefs.of(facts)
         left = mean_residual(mean, var, facts.limit, max(low, 0.0))
         high = GRID_S * exp((step + 1) * GRID_STEP) - GRID_S
-        self._kept[facts.job] = (facts, min(low, served), high, left, mean)
+        self._kept[facts.job] = (facts, min(low, served), high, left)
         return left
 
-    def forget(self, job: str) -> None:
-        """Drop what was kept of a job that left."""
-        self._kept.pop(job, None)
+    def told(self, facts: JobFacts, served: float) -> float:
+        """Return the expected seconds left by what the job says of itself, without the prior.
+
+        Wherever too short a belief is worse than too long a one.
+        """
+        return mean_residual(*self._beliefs.told(facts), facts.limit, served)
 
 
 def _upper(z: float) -> float:
