@@ -20,9 +20,8 @@ from reconciler.planning.capacity.profile import Limits, Profile, Pushes
 from reconciler.planning.capacity.search import Slot
 from reconciler.planning.capacity.state import State
 from reconciler.planning.inside import Inside, Stay, cut_short, kept
-from reconciler.planning.quota import ALL_TYPES
+from reconciler.planning.quota import ALL_TYPES, account_of
 from reconciler.planning.remaining import Moment
-from reconciler.planning.room import account_of
 from reconciler.planning.topology import Layout, positions
 from reconciler.planning.windows import Window
 

@@ -19,7 +19,7 @@ from reconciler.domain.units import AttemptId, DeviceId, JobId, NodeName, TeamNa
 from reconciler.errors import InvariantError
 from reconciler.planning.calendar_rules import check_calendar
 from reconciler.planning.decisions import Lazy
-from reconciler.planning.quota import ALL_TYPES
+from reconciler.planning.quota import ALL_TYPES, account_of, limits
 from reconciler.planning.standing import Standing, standings
 
 _Key = tuple[NodeName, DeviceId]
@@ -155,8 +155,8 @@ def _is_within(
 
 
 def _quota_kept(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Plan) -> None:
-    """No team that gets devices in this plan holds more than its quota: not now, with those who
-    are leaving still there, and not when its holds are used.
+    """No team that gets devices in this plan, with its cohort, holds more than its quota: not now,
+    with those who are leaving still there, and not when its holds are used.
 
     A team already over a quota that was lowered keeps what runs; it gets nothing new.
     """
@@ -167,34 +167,36 @@ def _quota_kept(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Plan) 
         for node in snapshot.cluster.nodes
         for device in node.devices
     }
-    now: dict[TeamName, Counter[str]] = {}
-    later: dict[TeamName, Counter[str]] = {}
+    counts: dict[str, dict[str, Counter[str]]] = {"now": {}, "later": {}, "gained": {}}
     for job, kind, allocation in _held(jobs, plan):
-        team = TeamName(job.split("/")[0])
-        live = jobs[job].live
-        stays = kind != "attempt" or not _is_leaving(plan.decisions[job], live)
-        for count, counted in ((now, kind != "hold"), (later, stays)):
-            if counted:
-                _count(count.setdefault(team, Counter()), allocation, types)
-    gains: dict[TeamName, Counter[str]] = {}  # by type: a lowered quota leaves others alone
-    for job, kind, allocation in _held(jobs, plan):
-        if kind != "attempt":
-            _count(gains.setdefault(TeamName(job.split("/")[0]), Counter()), allocation, types)
-    for name, team_value in sorted(snapshot.teams.items()):
-        for device_type, limit in sorted(team_value.quota_gpus.items()):
-            most = max(
-                now.get(name, Counter())[device_type], later.get(name, Counter())[device_type]
+        team = snapshot.teams.get(TeamName(job.split("/")[0]))
+        if team is None or not team.quota_gpus:
+            continue
+        stays = kind != "attempt" or not _is_leaving(plan.decisions[job], jobs[job].live)
+        which = {"now": kind != "hold", "later": stays, "gained": kind != "attempt"}
+        for name in (name for name, counted in which.items() if counted):
+            counter = counts[name].setdefault(account_of(team), Counter())
+            _count(counter, allocation, types, team.quota_gpus)
+    for (account, device_type), limit in sorted(limits(snapshot.teams).items()):
+        now, later, gained = (
+            counts[name].get(account, Counter())[device_type] for name in ("now", "later", "gained")
+        )
+        if gained and max(now, later) > limit:
+            raise _broken(
+                "quota is kept", f"{account}: {max(now, later)} of {device_type}, quota {limit}"
             )
-            if gains.get(name, Counter())[device_type] and most > limit:
-                raise _broken(
-                    "quota is kept", f"team {name}: {most} of {device_type}, quota {limit}"
-                )
 
 
-def _count(counter: Counter[str], allocation: Allocation, types: Mapping[_Key, str]) -> None:
+def _count(
+    counter: Counter[str],
+    allocation: Allocation,
+    types: Mapping[_Key, str],
+    quota: Mapping[str, int],
+) -> None:
+    """Count the devices of every type the team has a quota of."""
     for pair in allocation.devices():
-        counter[types.get(pair, "")] += 1
-        counter[ALL_TYPES] += 1
+        for kind in (types.get(pair, ""), ALL_TYPES):
+            counter[kind] += kind in quota
 
 
 def _is_leaving(decision: Decision, live: Attempt | None) -> bool:
@@ -219,9 +221,11 @@ def _victims_serve(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Pla
 
 
 def _frees_quota(snapshot: Snapshot, victim: JobId, preemptor: JobId) -> bool:
-    team = TeamName(victim.split("/")[0])
-    same = team == preemptor.split("/")[0]
-    return same and team in snapshot.teams and bool(snapshot.teams[team].quota_gpus)
+    mine = snapshot.teams.get(TeamName(victim.split("/")[0]))
+    theirs = snapshot.teams.get(TeamName(preemptor.split("/")[0]))
+    if mine is None or theirs is None or not mine.quota_gpus:
+        return False
+    return account_of(mine) == account_of(theirs)
 
 
 def _victim_serves(

@@ -20,6 +20,7 @@ class Use:
     """GPUs of one type a team holds, or is planned to hold, in [start, end)."""
 
     job: JobId
+    team: TeamName = TeamName("")
     start: Instant
     end: Instant
     type: str
@@ -31,8 +32,10 @@ class TeamUse:
 
     def __init__(self, teams: Mapping[TeamName, Team], where: Layout) -> None:
         self._quota = {name: team.quota_gpus for name, team in teams.items() if team.quota_gpus}
+        self._account = {name: account_of(teams[name]) for name in self._quota}
+        self._limit = limits(teams)
         self._where = where
-        self._uses: dict[TeamName, list[Use]] = {name: [] for name in self._quota}
+        self._uses: dict[str, list[Use]] = {account: [] for account in self._account.values()}
 
     def is_bounded(self, team: TeamName) -> bool:
         """True for a team that has a quota at all."""
@@ -45,14 +48,17 @@ class TeamUse:
         for name, of_type in self._where.by_type.items():
             gpus = (devices & of_type).bit_count()
             if gpus:
-                self._uses[team].append(Use(job=job, start=start, end=end, type=name, gpus=gpus))
+                use = Use(job=job, team=team, start=start, end=end, type=name, gpus=gpus)
+                self._uses[self._account[team]].append(use)
 
     def held(self, team: TeamName, device_type: str, at: Instant) -> int:
         """Return how many GPUs of a type (``*``: of all) the team holds at ``at``."""
         return sum(
             use.gpus
-            for use in self._uses.get(team, ())
-            if use.start <= at < use.end and device_type in (ALL_TYPES, use.type)
+            for use in self._uses.get(self._account.get(team, ""), ())
+            if use.team == team
+            and use.start <= at < use.end
+            and device_type in (ALL_TYPES, use.type)
         )
 
     def allowed(
@@ -72,21 +78,41 @@ class TeamUse:
         quota = self._quota.get(team)
         if quota is None:
             return everything
+        account = self._account[team]
         during = [
             use
-            for use in self._uses[team]
+            for use in self._uses[account]
             if use.start < end and use.end > start and use.job not in without
         ]
-        together = quota.get(ALL_TYPES)
-        if together is not None and peak(during) + gpus > together:
-            return 0
+        if ALL_TYPES in quota:
+            counted = [use for use in during if ALL_TYPES in self._quota[use.team]]
+            if peak(counted) + gpus > self._limit[account, ALL_TYPES]:
+                return 0
         for name, of_type in self._where.by_type.items():
-            limit = quota.get(name)
-            if limit is None:
+            if name not in quota:
                 continue
-            if peak([use for use in during if use.type == name]) + gpus > limit:
+            of_kind = [u for u in during if u.type == name and name in self._quota[u.team]]
+            if peak(of_kind) + gpus > self._limit[account, name]:
                 everything &= ~of_type
         return everything
+
+
+def account_of(team: Team) -> str:
+    """Return what a team's GPUs are counted together in: its cohort, or itself."""
+    return f"cohort {team.cohort}" if team.cohort is not None else f"team {team.name}"
+
+
+def limits(teams: Mapping[TeamName, Team]) -> dict[tuple[str, str], int]:
+    """Return the GPUs each account may hold at once, by type: the sum of its teams' quotas.
+
+    Teams of one cohort borrow from and lend to each other.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for team in teams.values():
+        for kind, gpus in team.quota_gpus.items():
+            key = (account_of(team), kind)
+            found[key] = found.get(key, 0) + gpus
+    return found
 
 
 def peak(uses: Sequence[Use]) -> int:

@@ -14,7 +14,7 @@ from reconciler.domain.job import GpuRequest
 from reconciler.domain.team import Team
 from reconciler.domain.units import JobId, TeamName
 from reconciler.planning.holdings import Holdings
-from reconciler.planning.quota import ALL_TYPES
+from reconciler.planning.quota import ALL_TYPES, account_of, limits
 from reconciler.planning.topology import Layout
 
 Counts = dict[tuple[str, str], int]
@@ -33,11 +33,7 @@ class Room:
         self._teams = {name: team for name, team in teams.items() if team.quota_gpus}
         self._where = where
         self._account = {name: account_of(team) for name, team in self._teams.items()}
-        self._limit: Counts = {}
-        for name, team in self._teams.items():
-            for kind, limit in team.quota_gpus.items():
-                key = (self._account[name], kind)
-                self._limit[key] = self._limit.get(key, 0) + limit
+        self._limit = limits(teams)
         self._now: Counts = {}
         self._own: Counts = {}
         for (team_name, kind), gpus in holdings.use.items():
@@ -218,8 +214,3 @@ class Room:
             if kind in self._teams[name].quota_gpus:
                 key = (self._account[name], kind)
                 table[key] = table.get(key, 0) + sign * gpus
-
-
-def account_of(team: Team) -> str:
-    """Return what a team's GPUs are counted together in: its cohort, or itself."""
-    return f"cohort {team.cohort}" if team.cohort is not None else team.name
