@@ -35,6 +35,16 @@ class Part:
 
 
 PARTS: Mapping[str, Part] = {
+    "trainer-kills": Part(
+        what="200 random kills of the trainer while it loads, trains and saves",
+        arguments=("-m", "campaign", "tests/e2e/test_training_kills.py"),
+        rests_on=(
+            *("trainer/callbacks", "trainer/checkpoints.py", "trainer/files.py", "trainer/loop.py"),
+            *("trainer/resume.py", "trainer/sampling.py", "trainer/training.py"),
+            "tests/e2e/test_training_kills.py",
+        ),
+        environment={"OMP_NUM_THREADS": "1"},
+    ),
     "properties": Part(
         what="planner properties, 10,000 random worlds each",
         arguments=("-n", "2", f"--hypothesis-seed={SEED}", "tests/property"),

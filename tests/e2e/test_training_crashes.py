@@ -2,11 +2,9 @@
 
 import json
 import os
-import random
 import resource
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -14,51 +12,9 @@ import pytest
 from tests.e2e.training import train_here, train_in_fork
 from tests.run_requests import a_run, events, losses, result
 from trainer import checkpoints
-from trainer.checkpoints import CheckpointError
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
-
-KILLS = 5
-
-
-def wait_for_steps(run_dir: Path, count: int, *, limit_s: float = 60) -> None:
-    deadline = time.monotonic() + limit_s
-    while len(events(run_dir, "step")) < count:
-        assert time.monotonic() < deadline, f"{run_dir} did not reach step {count}"
-        time.sleep(0.005)
-
-
-def test_a_trainer_killed_while_saving_never_leaves_a_checkpoint_that_lies(tmp_path: Path) -> None:
-    settings = {"max_steps": 60, "every": 1, "keep": 2, "tuner_type": "full"}
-    straight = a_run(tmp_path / "straight", **settings)
-    assert train_here(straight) == 0
-    root = tmp_path / "broken"
-    dice = random.Random(20261130)
-    seen: dict[int, float] = {}
-    for number in range(1, KILLS + 1):
-        run_dir = a_run(root, number=number, resumes=number > 1, **settings)
-        child = train_in_fork(run_dir)
-        wait_for_steps(run_dir, 3)
-        time.sleep(dice.uniform(0, 0.08))  # a step and its save take about that long
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        for folder in checkpoints.candidates(root / "checkpoints"):
-            try:
-                checkpoints.verify(folder)
-            except CheckpointError as error:
-                assert "not finished" in str(error)
-        assert checkpoints.choose(root / "checkpoints").checkpoint is not None
-        seen |= losses(run_dir)
-
-    last = a_run(root, number=KILLS + 1, resumes=True, **settings)
-    code = train_here(last)
-
-    assert code == 0
-    assert seen | losses(last) == losses(straight)
-    assert (root / "final" / "model.safetensors").read_bytes() == (
-        tmp_path / "straight" / "final" / "model.safetensors"
-    ).read_bytes()
 
 
 @pytest.mark.parametrize("damage", ["truncated weights", "no manifest", "flipped byte"])
