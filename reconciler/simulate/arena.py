@@ -15,6 +15,7 @@ from reconciler.simulate.baselines.multifactor import Multifactor
 from reconciler.simulate.baselines.ordered import Easy, Fifo, FifoSkip
 from reconciler.simulate.baselines.rounds import Las, Srtf
 from reconciler.simulate.baselines.team_queues import TeamQueues
+from reconciler.simulate.calendar import Booked, calendar
 from reconciler.simulate.costs import Costs
 from reconciler.simulate.counted import CountedFleet, Policy
 from reconciler.simulate.failures import Failure, failures
@@ -95,6 +96,13 @@ def failing(jobs: Sequence[Ask], setup: Setup) -> tuple[Failure, ...]:
     return failures(setup.nodes, first_s=first, last_s=2 * last - first, seed=setup.seed)
 
 
+def reserved(jobs: Sequence[Ask], setup: Setup) -> tuple[Booked, ...]:
+    """Return the reservations asked for: none under a bare load."""
+    if setup.overlay is Overlay.NONE:
+        return ()
+    return calendar(jobs, nodes=setup.nodes, seed=setup.seed)
+
+
 def play_baseline(name: str, load: Load, setup: Setup) -> Played:
     """Play one of ``BASELINES`` over ``load`` to the end."""
     row = BASELINES[name]
@@ -110,6 +118,7 @@ def play_baseline(name: str, load: Load, setup: Setup) -> Played:
         costs=setup.costs,
         tor_size=setup.tor_size,
         failures=failing(jobs, setup),
+        reservations=reserved(jobs, setup),
         seed=setup.seed,
     )
     began = time.process_time()

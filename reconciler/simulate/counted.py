@@ -12,13 +12,14 @@ from itertools import count
 from typing import Protocol
 
 from reconciler.simulate.asks import Ask
+from reconciler.simulate.calendar import Booked
 from reconciler.simulate.chance import uniform
 from reconciler.simulate.costs import HARD_KILL_LOSS_S, Costs
 from reconciler.simulate.failures import Failure
 from reconciler.simulate.nodes import Nodes, Place
 from reconciler.simulate.outcome import Integrals, JobOutcome, Played, Stay
 
-END, REPAIR, FAIL, ARRIVE, TICK = 0, 1, 2, 3, 4
+END, REPAIR, GIVE_BACK, FAIL, KEEP, ARRIVE, TICK = range(7)
 
 
 class Policy(Protocol):
@@ -99,10 +100,13 @@ class CountedFleet:
         costs: Costs,
         tor_size: int | None = None,
         failures: Sequence[Failure] = (),
+        reservations: Sequence[Booked] = (),
         seed: int = 1,
     ) -> None:
         self.jobs = jobs
         self._failures = failures
+        self._reservations = reservations
+        self._kept: dict[int, tuple[int, ...]] = {}
         self._seed = seed
         self._unended = len(jobs)
         self.costs = costs
@@ -171,11 +175,7 @@ class CountedFleet:
 
     def run(self, policy: Policy) -> None:
         """Play ``policy`` until every job has ended."""
-        for job, ask in enumerate(self.jobs):
-            self._plan(ask.submit_s, ARRIVE, job, 0)
-        for each in self._failures:
-            self._plan(each.at_s, FAIL, each.node, 0)
-            self._plan(each.repaired_s, REPAIR, each.node, 0)
+        self._plan_all()
         ticking = False
         while self._events and self._unended:
             now = self._events[0][0]
@@ -183,26 +183,44 @@ class CountedFleet:
             self.now = now
             self.is_tick = False
             while self._events and self._events[0][0] == now:
-                _, kind, _, job, version = heappop(self._events)
-                if kind == ARRIVE:
-                    self.waiting += 1
-                    policy.arrived(self, job)
-                elif kind == END:
-                    if self.courses[job].version == version:
-                        self._end(job)
-                        policy.ended(self, job)
-                elif kind == FAIL:
-                    self._fail(job, policy)
-                elif kind == REPAIR:
-                    self.nodes.open(job)
-                    policy.repaired(self)
-                else:
+                _, kind, _, number, version = heappop(self._events)
+                if kind == TICK:
                     self.is_tick, ticking = True, False
+                else:
+                    self._happen(kind, number, version, policy)
             if policy.tick_s is not None and not ticking and (self.waiting or self.running):
                 self._plan((now // policy.tick_s + 1) * policy.tick_s, TICK, 0, 0)
                 ticking = True
             self.decisions += 1
             policy.decide(self)
+
+    def _plan_all(self) -> None:
+        """Plan everything that is known beforehand."""
+        for job, ask in enumerate(self.jobs):
+            self._plan(ask.submit_s, ARRIVE, job, 0)
+        for each in self._failures:
+            self._plan(each.at_s, FAIL, each.node, 0)
+            self._plan(each.repaired_s, REPAIR, each.node, 0)
+        for number, held in enumerate(self._reservations):
+            self._plan(held.start_s, KEEP, number, 0)
+            self._plan(held.end_s, GIVE_BACK, number, 0)
+
+    def _happen(self, kind: int, number: int, version: int, policy: Policy) -> None:
+        if kind == ARRIVE:
+            self.waiting += 1
+            policy.arrived(self, number)
+        elif kind == END:
+            if self.courses[number].version == version:
+                self._end(number)
+                policy.ended(self, number)
+        elif kind == FAIL:
+            self._fail(number, policy)
+        elif kind == KEEP:
+            self._keep(number, policy)
+        else:
+            for node in (number,) if kind == REPAIR else self._kept.pop(number, ()):
+                self.nodes.open(node)
+            policy.repaired(self)
 
     def _plan(self, at: float, kind: int, job: int, version: int) -> None:
         heappush(self._events, (at, kind, next(self._order), job, version))
@@ -243,6 +261,19 @@ class CountedFleet:
             self._leave(job, self.now, 0, lost_s=HARD_KILL_LOSS_S * share)
             course.lost += 1
             policy.returned(self, job)
+
+    def _keep(self, number: int, policy: Policy) -> None:
+        """Take nodes out for a reservation, by decree: whoever runs there saves and comes back."""
+        usable = [n for n in range(self.nodes.count) if n not in self.nodes.closed]
+        usable.sort(key=lambda node: (-self.nodes.free[node], node))
+        self._kept[number] = tuple(usable[: self._reservations[number].nodes])
+        for node in self._kept[number]:
+            self.nodes.close(node)
+            for job in [job for job in self.running if self._is_on(job, node)]:
+                place = self.courses[job].place or ()
+                self._leave(job, self.now, self.costs.save(len(place)))
+                self.courses[job].preemptions += 1
+                policy.returned(self, job)
 
     def _is_on(self, job: int, node: int) -> bool:
         return any(each == node for each, _ in self.courses[job].place or ())

@@ -29,8 +29,7 @@ GPU_TYPE = "GPU"
 MEMORY_GIB = 80.0
 EPOCH = Instant(1_600_000_000)
 """Second 0 of every trace, so that no instant is near zero."""
-GRACE_S = Seconds(3600)
-"""Saving takes what the costs say; the grace only has to be longer."""
+GRACE_S = Seconds(600)
 
 
 def instant(trace_s: float) -> Instant:
@@ -68,7 +67,7 @@ def legal_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "none"
 
 
-def paper_spec(ask: Ask, gpus_per_node: int) -> JobSpec:
+def paper_spec(ask: Ask, gpus_per_node: int, grace_s: Seconds = GRACE_S) -> JobSpec:
     """Return the document of one job: what its user would have written, and no truth beyond it."""
     within = TopologyDomain.NODE if ask.gpus <= gpus_per_node else TopologyDomain.CLUSTER
     spec = JobSpec(
@@ -79,7 +78,7 @@ def paper_spec(ask: Ask, gpus_per_node: int) -> JobSpec:
         deadline=None if ask.deadline_s is None else instant(ask.deadline_s),
         serves_online=ask.serves_online,
         preemptible=ask.preemptible,
-        grace_s=GRACE_S,
+        grace_s=grace_s,
         estimate_s=None if ask.prediction_s is None else Seconds(ask.prediction_s),
         limit_s=None if ask.limit_s is None else Seconds(ask.limit_s),
     )

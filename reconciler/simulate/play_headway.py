@@ -21,13 +21,18 @@ from reconciler.domain.units import Instant, Seconds, TeamName
 from reconciler.planning.guard import in_brief, in_full
 from reconciler.planning.memo import Memo
 from reconciler.simulate.asks import Ask
+from reconciler.simulate.calendar import Booked
 from reconciler.simulate.costs import Costs
 from reconciler.simulate.failures import Failure
 from reconciler.simulate.nodes import Nodes
 from reconciler.simulate.outcome import Integrals, JobOutcome, Played
+from reconciler.simulate.overlay_world import OverlayWorld
 from reconciler.simulate.paper_fleet import EPOCH, legal_name, paper_spec, paper_teams
+from reconciler.simulate.paper_reservations import PaperReservations
 from reconciler.simulate.trace_world import TraceWorld
 
+LEAST_GRACE_S = 600
+"""What a document has where it says nothing; more where saving a wide gang takes longer."""
 COHORT = "fleet"
 LOOK_EVERY_S = 1
 """How often the loop asks for news."""
@@ -52,6 +57,7 @@ def play_headway(
     name: str = "headway",
     quotas: Mapping[str, int] | None = None,
     failures: Sequence[Failure] = (),
+    reservations: Sequence[Booked] = (),
     seed: int = 1,
     check_every: int = 100,
 ) -> Played:
@@ -62,10 +68,12 @@ def play_headway(
     Of ``check_every`` cycles one is held to every invariant, the others to the cheap ones.
     Raises ``InvariantError`` when a plan breaks one.
     """
-    specs = [paper_spec(ask, gpus_per_node) for ask in asks]
+    grace = max(costs.save(max(-(-ask.gpus // gpus_per_node) for ask in asks)) + 60, LEAST_GRACE_S)
+    specs = [paper_spec(ask, gpus_per_node, Seconds(grace)) for ask in asks]
     nodes = len(cluster.nodes)
     gpus = sum(len(node.devices) for node in cluster.nodes)
-    world = TraceWorld(
+    held = PaperReservations(reservations, gpus_per_node) if reservations else None
+    world = OverlayWorld(
         asks,
         specs,
         cluster,
@@ -76,6 +84,7 @@ def play_headway(
         gpus=gpus,
         seed=seed,
         failures=failures,
+        reservations=held,
     )
     cycles = _run(world, check_every)
     return Played(
@@ -99,6 +108,7 @@ def play_headway(
         cycle_s=tuple(cycles),
         cpu_s=sum(cycles),
         node_failures=sum(EPOCH + each.at_s <= world.now for each in failures),
+        reservations=() if held is None else held.outcomes(),
         notes=(
             (f"{world.killed_at_limit} jobs were given up before their work was done",)
             if world.killed_at_limit

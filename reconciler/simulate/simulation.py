@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 from reconciler.domain.cluster import Cluster
 from reconciler.domain.policy import Policy
-from reconciler.simulate.arena import BASELINES, Setup, failing, play_baseline, prepared
+from reconciler.simulate.arena import (
+    BASELINES,
+    Setup,
+    failing,
+    play_baseline,
+    prepared,
+    reserved,
+)
 from reconciler.simulate.asks import Ask, Overlay
 from reconciler.simulate.bounds import Bound, bound
 from reconciler.simulate.fairness import partitions
@@ -98,6 +105,7 @@ def _play_headway(
         policy=policy,
         quotas=shares,
         failures=failing(jobs, setup),
+        reservations=reserved(jobs, setup),
         seed=setup.seed,
     )
 

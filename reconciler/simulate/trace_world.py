@@ -18,7 +18,7 @@ from itertools import count
 from math import ceil
 
 from reconciler.domain.attempt import Observation, ObservedState, Outcome
-from reconciler.domain.cluster import Cluster, NodeState
+from reconciler.domain.cluster import Cluster
 from reconciler.domain.job import JobSpec, Submission
 from reconciler.domain.plan import Action, Kill, Launch, Plan, PlannerState, Stop
 from reconciler.domain.policy import Policy
@@ -30,13 +30,12 @@ from reconciler.ports import ApplyResult
 from reconciler.simulate.asks import Ask, next_limit
 from reconciler.simulate.chance import uniform
 from reconciler.simulate.costs import HARD_KILL_LOSS_S, Costs
-from reconciler.simulate.failures import Failure
 from reconciler.simulate.nodes import Nodes
 from reconciler.simulate.outcome import Stay
 from reconciler.simulate.paper_fleet import EPOCH, paper_commit, with_digest
 from reconciler.simulate.virtual_attempts import Fate, VirtualAttempt
 
-ARRIVES, ENDS, NEARS_LIMIT, FAILS, REPAIRED = 0, 1, 2, 3, 4
+ARRIVES, ENDS, NEARS_LIMIT = 0, 1, 2
 LIMIT_SLACK_S = 300
 SUCCEEDED_STATUS, STOPPED_STATUS, KILLED_STATUS = 0, 83, -9
 
@@ -56,7 +55,6 @@ class TraceWorld:
         counts: Nodes,
         gpus: int,
         seed: int = 1,
-        failures: Sequence[Failure] = (),
     ) -> None:
         self.asks, self.specs = asks, specs
         self.cluster, self.policy, self.teams = cluster, policy, teams
@@ -79,16 +77,12 @@ class TraceWorld:
         self._attempts: dict[AttemptId, VirtualAttempt] = {}
         self._index = {spec.id: at for at, spec in enumerate(specs)}
         self._node = {node.name: at for at, node in enumerate(cluster.nodes)}
-        self._names = [node.name for node in cluster.nodes]
         self._events: list[tuple[float, int, int, int, str]] = []
         self._order = count()
         self._commits = 0
         self._looked_at: Instant | None = None
         for at, ask in enumerate(asks):
             self._plan(EPOCH + ask.submit_s, ARRIVES, at, "")
-        for each in failures:
-            self._plan(EPOCH + each.at_s, FAILS, each.node, "")
-            self._plan(EPOCH + each.repaired_s, REPAIRED, each.node, "")
 
     # The port
 
@@ -205,13 +199,15 @@ class TraceWorld:
         self._plan(leaves, ENDS, run.version, attempt)
 
     def _lose(self, attempt: AttemptId, state: ObservedState) -> None:
-        """End an attempt now, without a checkpoint of its own."""
+        """End an attempt now, without a checkpoint of its own: it loses up to half an hour."""
         run = self._attempts.get(attempt)
         seen = self._observations.get(attempt)
         if run is None or seen is None or seen.state is not ObservedState.RUNNING:
             return
         run.leave(self.now, None)
-        self._free(run, self.now, lost_s=self._loss_s(run))
+        starts = self.fates[run.job].starts
+        share = uniform(self._seed, f"lost {starts}", self.asks[run.job].id)
+        self._free(run, self.now, lost_s=HARD_KILL_LOSS_S * share)
         self.fates[run.job].lost += 1
         self._observations[attempt] = replace(
             seen, state=state, ended_at=self.now, exit_status=KILLED_STATUS
@@ -230,15 +226,16 @@ class TraceWorld:
         while (due := self.next_event_at()) is not None and due <= to:
             at, kind, _, number, attempt = heappop(self._events)
             self._account(Instant(max(_whole(at), self.now)))
-            if kind == ARRIVES:
-                self._arrive(number)
-            elif kind == ENDS:
-                self._end(AttemptId(attempt))
-            elif kind == NEARS_LIMIT:
-                self._raise_limit(number)
-            else:
-                self.set_node(number, NodeState.DOWN if kind == FAILS else NodeState.READY)
+            self._happen(kind, number, AttemptId(attempt))
         self._account(to)
+
+    def _happen(self, kind: int, number: int, attempt: AttemptId) -> None:
+        if kind == ARRIVES:
+            self._arrive(number)
+        elif kind == ENDS:
+            self._end(attempt)
+        else:
+            self._raise_limit(number)
 
     def _is_stale(self, event: tuple[float, int, int, int, str]) -> bool:
         _, kind, _, number, attempt = event
@@ -293,11 +290,6 @@ class TraceWorld:
             checkpoint_at=Instant(_whole(ended)),
         )
 
-    def _loss_s(self, run: VirtualAttempt) -> float:
-        """Return the work a crash loses: up to half an hour, by hash."""
-        ask, fate = self.asks[run.job], self.fates[run.job]
-        return HARD_KILL_LOSS_S * uniform(self._seed, f"lost {fate.starts}", ask.id)
-
     def _free(self, run: VirtualAttempt, ended: float, lost_s: float = 0.0) -> None:
         """Take back the GPUs of an attempt that leaves, and keep what it has done."""
         fate = self.fates[run.job]
@@ -325,21 +317,6 @@ class TraceWorld:
         self._jobs[spec.id] = replace(job, spec=spec, commit=paper_commit(self._commits))
         run = next(run for run in self._attempts.values() if run.job == at)
         self._watch_limit(at, run)
-
-    def set_node(self, number: int, state: NodeState) -> None:
-        """Change a node's state; what runs on a node that goes down is lost."""
-        name = self._names[number]
-        self.cluster = replace(
-            self.cluster,
-            nodes=tuple(
-                replace(node, state=state) if node.name == name else node
-                for node in self.cluster.nodes
-            ),
-        )
-        if state is NodeState.DOWN:
-            for run in list(self._attempts.values()):
-                if any(node == number for node, _ in run.place):
-                    self._lose(run.id, ObservedState.LOST)
 
 
 def _whole(at: float) -> int:

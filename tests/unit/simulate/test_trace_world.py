@@ -12,10 +12,10 @@ from reconciler.simulate.costs import Costs
 from reconciler.simulate.metrics import wait_s
 from reconciler.simulate.nodes import Nodes
 from reconciler.simulate.outcome import Played
+from reconciler.simulate.overlay_world import OverlayWorld
 from reconciler.simulate.paper_fleet import EPOCH, paper_cluster, paper_spec, paper_teams
 from reconciler.simulate.play_headway import play_headway
 from reconciler.simulate.readers.files import open_load
-from reconciler.simulate.trace_world import TraceWorld
 from tests.unit.simulate.paper import ask, ends, starts
 
 
@@ -77,7 +77,7 @@ def test_a_victim_resumes_where_it_was_stopped_and_pays_for_it() -> None:
 def test_a_run_that_loses_its_node_goes_back_at_most_half_an_hour() -> None:
     jobs = (ask("lost", 0, 8, 9000, limit_s=20_000),)
     specs = [paper_spec(job, 8) for job in jobs]
-    world = TraceWorld(
+    world = OverlayWorld(
         jobs,
         specs,
         paper_cluster(2, 8),
