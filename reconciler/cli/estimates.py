@@ -34,7 +34,8 @@ VERDICTS = {
     Verdict.DOES_NOT_FIT: ("does not fit", "bad"),
 }
 EVIDENCE = {
-    "exact": "runs of fixed length",
+    "single": "runs of fixed length on one GPU",
+    "exact": "runs of fixed length on several GPUs",
     "sharded": "runs under DeepSpeed's ZeRO",
     "variable": "runs of varying length",
 }

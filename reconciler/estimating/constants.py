@@ -60,8 +60,10 @@ class Margin:
 class Margins:
     """One margin for each class of evidence (``margins.Evidence``)."""
 
+    single: Margin = Margin()
+    """Equal shapes in every step (packed or padded) on one GPU."""
     exact: Margin = Margin()
-    """Equal shapes in every step: packed or padded."""
+    """The same on several."""
     sharded: Margin = Margin()
     """The same under DeepSpeed's ZeRO, whose buffers come and go."""
     variable: Margin = Margin()

@@ -10,12 +10,14 @@ from enum import StrEnum
 from reconciler.estimating.constants import Margin, Margins
 from reconciler.estimating.hardware import Gpu
 from reconciler.estimating.memory import Memory
-from reconciler.estimating.training import Lengths, Sharding, Training
+from reconciler.estimating.training import Lengths, Offload, Sharding, Training
 
 
 class Evidence(StrEnum):
     """Classes of runs whose errors were measured apart."""
 
+    SINGLE = "single"
+    """One GPU: nothing is gathered, reduced or sent, so its errors are the smallest."""
     EXACT = "exact"
     SHARDED = "sharded"
     VARIABLE = "variable"
@@ -52,6 +54,8 @@ def evidence(training: Training) -> Evidence:
     """Return the class a training's errors belong to."""
     if training.lengths is not Lengths.FIXED:
         return Evidence.VARIABLE
+    if training.layout.gpus == 1 and training.offload is Offload.NONE:
+        return Evidence.SINGLE
     return Evidence.SHARDED if training.layout.sharding in ZERO else Evidence.EXACT
 
 

@@ -65,6 +65,11 @@ def _verdicts(scores: Scores) -> Iterator[str]:
     yield f"next-larger runs called fitting: {larger} of {scores.larger_rows} (target 0)" + _names(
         scores.larger_called_fitting
     )
+    sure = len(scores.sure_called_fitting)
+    yield (
+        f"of these, those that cannot fit with fixed costs left as they are: {sure} of "
+        f"{scores.sure_rows} (target 0)" + _names(scores.sure_called_fitting)
+    )
     share = len(scores.fitting_refused) / scores.fitting_rows if scores.fitting_rows else 0.0
     yield (
         f"fitting rows refused: {len(scores.fitting_refused)} of {scores.fitting_rows}, "

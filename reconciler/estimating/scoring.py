@@ -136,7 +136,15 @@ class Larger:
     value: int
     implied_gib: float
     """Measured, plus what is not states scaled linearly."""
+    least_gib: float
+    """The same, but what no length changes (contexts, communicators, buckets, the optimizer's
+    scratch: the estimate of a single token) is not scaled."""
     estimate: Estimate
+
+    @property
+    def is_sure(self) -> bool:
+        """Return whether it cannot fit even so."""
+        return self.least_gib > self.estimate.gpu.memory_gib
 
 
 def larger(cases: Iterable[Case], constants: Constants) -> tuple[Larger, ...]:
@@ -147,6 +155,8 @@ def larger(cases: Iterable[Case], constants: Constants) -> tuple[Larger, ...]:
             continue
         training = one.run.training
         moving = max(one.peak_gib - one.estimate.memory.states_gib, 0.0)
+        token = estimate(replace(training, seq_len=1, micro_batch=1), one.gpu, constants)
+        surely = max(one.peak_gib - instrument(token, one.run.kind), 0.0)
         for axis in ("micro_batch", "seq_len"):
             now: int = getattr(training, axis)
             following = 1 << now.bit_length()
@@ -163,6 +173,7 @@ def larger(cases: Iterable[Case], constants: Constants) -> tuple[Larger, ...]:
                         axis=axis,
                         value=following,
                         implied_gib=implied,
+                        least_gib=one.peak_gib + surely * (following / now - 1),
                         estimate=estimate(bigger, one.gpu, constants),
                     )
                 )
@@ -180,6 +191,9 @@ class Scores:
     oom_called_fitting: tuple[str, ...]
     larger_rows: int
     larger_called_fitting: tuple[str, ...]
+    sure_rows: int
+    """Of these, the ones that cannot fit though fixed costs are not scaled."""
+    sure_called_fitting: tuple[str, ...]
     fitting_rows: int
     fitting_refused: tuple[str, ...]
     p90_coverage: float
@@ -209,11 +223,9 @@ def scores(cases: Sequence[Case], constants: Constants) -> Scores:
         oom_rows=len(oom),
         oom_called_fitting=tuple(one.run.id for one in oom if one.estimate.fit.fits),
         larger_rows=len(synthetic),
-        larger_called_fitting=tuple(
-            f"{one.origin.run.id} {one.axis} {one.value}"
-            for one in synthetic
-            if one.estimate.fit.fits
-        ),
+        larger_called_fitting=_called_fitting(synthetic),
+        sure_rows=sum(one.is_sure for one in synthetic),
+        sure_called_fitting=_called_fitting(one for one in synthetic if one.is_sure),
         fitting_rows=len(fitting),
         fitting_refused=tuple(one.run.id for one in fitting if not one.estimate.fit.fits),
         p90_coverage=sum(covered) / len(covered) if covered else 0.0,
@@ -221,6 +233,12 @@ def scores(cases: Sequence[Case], constants: Constants) -> Scores:
         speed=errors(one.speed_error for one in counted),
         order_pairs=len(pairs),
         order_right=sum(pairs) / len(pairs) if pairs else 0.0,
+    )
+
+
+def _called_fitting(found: Iterable[Larger]) -> tuple[str, ...]:
+    return tuple(
+        f"{one.origin.run.id} {one.axis} {one.value}" for one in found if one.estimate.fit.fits
     )
 
 

@@ -105,7 +105,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 def test_a_table_is_predicted_column_by_column(tmp_path: Path) -> None:
     source = table(
         tmp_path / "in.csv",
-        [ROW | {"measured_peak_mem_gb": "", "mem_unit": "GiB"}, ROW | {"micro_batch": "64"}],
+        [
+            ROW | {"measured_peak_mem_gb": "", "mem_unit": "GiB", "optimizer": "adamw-8bit"},
+            ROW | {"micro_batch": "64"},
+        ],
     )
 
     result = run(f"estimate --csv {source} --out {tmp_path / 'out.csv'}")

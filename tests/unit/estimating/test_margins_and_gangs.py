@@ -23,7 +23,7 @@ def test_the_verdict_compares_both_quantiles_with_usable_memory(
 ) -> None:
     training = a_training()
     peak = replace(memory(training, constants().memory), device_gib=100.0)
-    margins = Margins(exact=Margin(p90=1.2, fits=1.0))
+    margins = Margins(single=Margin(p90=1.2, fits=1.0))
 
     found = fit(training, peak, replace(a_gpu(), memory_gib=usable), margins)
 
@@ -32,7 +32,7 @@ def test_the_verdict_compares_both_quantiles_with_usable_memory(
 
 
 def test_a_factor_above_one_refuses_what_only_just_fits() -> None:
-    training = a_training(layout=Layout(sharding=Sharding.ZERO2))
+    training = a_training(layout=Layout(data=2, sharding=Sharding.ZERO2))
     peak = replace(memory(training, constants().memory), device_gib=100.0)
 
     found = fit(
@@ -48,7 +48,7 @@ def test_a_factor_above_one_refuses_what_only_just_fits() -> None:
 @pytest.mark.parametrize(
     ("kind", "training"),
     [
-        (Evidence.EXACT, a_training()),
+        (Evidence.SINGLE, a_training()),
         (Evidence.EXACT, a_training(layout=Layout(data=8, sharding=Sharding.FSDP))),
         (Evidence.SHARDED, a_training(layout=Layout(data=8, sharding=Sharding.ZERO3))),
         (Evidence.VARIABLE, a_training(lengths=Lengths.VARIABLE)),

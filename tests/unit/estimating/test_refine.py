@@ -68,7 +68,7 @@ def test_a_refinement_replaces_an_earlier_one() -> None:
 def test_classes_and_gpu_types_are_refined_apart() -> None:
     given = refined(constants(), runs(5, memory=1.2, speed=0.8))
 
-    assert set(given.refinement.memory) == {"exact"}
+    assert set(given.refinement.memory) == {"single"}
     assert set(given.refinement.speed) == {"A100-80GB"}
     other = a_gpu("H100-80GB")
     assert estimate(TRAINING, other, given).speed == estimate(TRAINING, other, constants()).speed
