@@ -31,11 +31,25 @@ class Book:
     """(row, count, start, end)"""
     used: list[tuple[str, str, int, int, int]] = field(default_factory=list)
     """(team, type, count, start, end)"""
+    watts_a_rack: int | None = None
+    watts: dict[str, int] = field(default_factory=dict)
+    """What a device of each type draws in use."""
 
     def free(self, row: int, start: int, end: int) -> int:
         """Return what is free of a row during all of [start, end)."""
         held = [(c, s, e) for r, c, s, e in self.taken if r == row and s < end and e > start]
         return self.rows[row].size - _peak(held, start)
+
+    def watts_free(self, rack: str, start: int, end: int) -> int:
+        """Return the watts free in a rack during all of [start, end)."""
+        if self.watts_a_rack is None:
+            return 1 << 40
+        drawn = [
+            (c * self.watts[self.rows[r].type], s, e)
+            for r, c, s, e in self.taken
+            if self.rows[r].rack == rack and s < end and e > start
+        ]
+        return self.watts_a_rack - _peak(drawn, start)
 
     def use(self, team: str, kind: str | None, start: int, end: int) -> int:
         """Return the most a team has of a type (None: of all) at once in [start, end)."""
@@ -148,9 +162,15 @@ def fits(
         return False
     if kind in quota and book.use(team, kind, start, end) + devices > quota[kind]:
         return False
-    if width:
-        return sum(each_free >= each for each_free in free) >= width
-    return sum(max(each_free, 0) for each_free in free) >= each
+    units = [int(f >= each) if width else max(f, 0) for f in free]
+    share = each if width else 1
+    draws = share * book.watts.get(kind, 0)
+    found = 0
+    for rack in {book.rows[number].rack for number in domain}:
+        here = sum(u for u, n in zip(units, domain, strict=True) if book.rows[n].rack == rack)
+        powered = max(book.watts_free(rack, start, end), 0) // draws if draws else here
+        found += min(here, powered)
+    return found >= (width or each)
 
 
 def earliest(

@@ -13,6 +13,7 @@ from reconciler.planning.capacity.cold import Ask, plan_everybody
 from reconciler.planning.capacity.gang import Gangs
 from reconciler.planning.capacity.grid import grid_of
 from reconciler.planning.capacity.holds import Holds
+from reconciler.planning.capacity.power import RackPower
 from reconciler.planning.capacity.profile import limits_of
 from reconciler.planning.capacity.search import Slot
 from reconciler.planning.capacity.state import State
@@ -39,6 +40,10 @@ class World:
     """(row, count, start, length); rows and counts are taken modulo what there is."""
     wishes: Sequence[Wish]
     quota: dict[str, dict[str, int]]
+    watts_a_rack: int | None = None
+
+
+WATTS = {"A100-80GB": 4, "H100-80GB": 7}
 
 
 @st.composite
@@ -54,7 +59,7 @@ def wishes(draw: st.DrawFn) -> Wish:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, has_quota: bool = False) -> World:
+def worlds(draw: st.DrawFn, *, has_quota: bool = False, has_power: bool = False) -> World:
     held = st.tuples(st.integers(0, 99), st.integers(1, 8), st.integers(-5, 40), st.integers(1, 30))
     quota = st.dictionaries(
         st.sampled_from(TEAMS),
@@ -68,6 +73,7 @@ def worlds(draw: st.DrawFn, *, has_quota: bool = False) -> World:
         draw(st.lists(held, max_size=12)),
         draw(st.lists(wishes(), min_size=1, max_size=12)),
         draw(quota) if has_quota else {},
+        draw(st.integers(4, 80)) if has_power else None,
     )
 
 
@@ -96,7 +102,13 @@ def plan_of(world: World) -> tuple[list[Slot | None], Book, State]:
         )
         for wish in world.wishes
     ]
-    return plan_everybody(state, asks), book, state
+    power = None
+    if world.watts_a_rack is not None:
+        book.watts_a_rack, book.watts = world.watts_a_rack, WATTS
+        power = RackPower(grid, world.watts_a_rack, WATTS, NOW)
+        for row, count, start, end in book.taken:
+            power.spend((row,), (count,), start, end)
+    return plan_everybody(state, asks, power), book, state
 
 
 def check(world: World, slots: Sequence[Slot | None], book: Book) -> None:
@@ -116,6 +128,8 @@ def check(world: World, slots: Sequence[Slot | None], book: Book) -> None:
             book.taken.append((row, count, slot.start, slot.end))
             kind = book.rows[row].type
             book.used.append((wish.team, kind, count, slot.start, slot.end))
+        for rack in {book.rows[row].rack for row in slot.rows}:
+            assert book.watts_free(rack, slot.start, slot.end) >= 0, "too many watts"
 
 
 def _is_place(slot: Slot, way: tuple[list[int], int, int]) -> bool:
@@ -134,6 +148,13 @@ def test_every_place_is_the_earliest_under_the_higher_ranks(world: World) -> Non
 
 @given(worlds(has_quota=True))
 def test_every_place_is_the_earliest_within_the_quotas_too(world: World) -> None:
+    slots, book, _ = plan_of(world)
+
+    check(world, slots, book)
+
+
+@given(worlds(has_quota=True, has_power=True))
+def test_every_place_is_the_earliest_within_the_power_of_racks_too(world: World) -> None:
     slots, book, _ = plan_of(world)
 
     check(world, slots, book)

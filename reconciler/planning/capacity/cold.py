@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from reconciler.domain.units import Instant, Seconds
 from reconciler.planning.capacity.gang import Gang
-from reconciler.planning.capacity.profile import Limits, Pushes
+from reconciler.planning.capacity.power import Powered, RackPower
+from reconciler.planning.capacity.profile import Limits, Pushes, Search
 from reconciler.planning.capacity.search import Slot, find
 from reconciler.planning.capacity.state import State
 
@@ -24,34 +25,41 @@ class Ask(NamedTuple):
     """What the gang's team may hold; None: it has no quota."""
 
 
-def plan_everybody(state: State, asks: Iterable[Ask]) -> list[Slot | None]:
+def plan_everybody(
+    state: State, asks: Iterable[Ask], power: RackPower | None = None
+) -> list[Slot | None]:
     """Place these asks one after another, and return their places; None: there is none ever.
 
-    ``state`` then holds everything that was placed.
+    ``state`` then holds everything that was placed, and so does ``power``.
     """
     asked = list(asks)
     state.expect(min((ask.duration_s for ask in asked), default=state.shortest))
     state.prepare(ask.gang for ask in asked)
     pushes = Pushes()
+    search = None if power is None else Powered(power).find
     found: list[Slot | None] = []
     for ask in asked:
-        slot = place_first(state, ask, pushes)
+        slot = place_first(state, ask, pushes, search)
         found.append(slot)
+        if power is not None and slot is not None:
+            power.spend(slot.rows, slot.counts, slot.start, slot.end)
     return found
 
 
-def find_first(state: State, ask: Ask, pushes: Pushes) -> Slot | None:
+def find_first(state: State, ask: Ask, pushes: Pushes, search: Search | None = None) -> Slot | None:
     """Return the earliest place of one ask; None: there is none ever."""
     gang, duration_s, not_before, limits = ask
     since = not_before if not_before > state.now else state.now
     if limits is None:
-        return find(state, gang.ways, duration_s, since)
-    return pushes.find(state, gang, duration_s, since, limits)
+        return (search or find)(state, gang.ways, duration_s, since)
+    return pushes.find(state, gang, duration_s, since, limits, search)
 
 
-def place_first(state: State, ask: Ask, pushes: Pushes) -> Slot | None:
+def place_first(
+    state: State, ask: Ask, pushes: Pushes, search: Search | None = None
+) -> Slot | None:
     """Give one ask its earliest place and return it; None: there is none ever."""
-    slot = find_first(state, ask, pushes)
+    slot = find_first(state, ask, pushes, search)
     if slot is None:
         return None
     state.place(slot.rows, slot.counts, slot.start, slot.end)

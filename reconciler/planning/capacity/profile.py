@@ -7,7 +7,7 @@ that was refused once is never tried again for the same gang and duration.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -59,6 +59,17 @@ class Profile:
         wide = np.flatnonzero(closes - opens >= duration)
         return int(opens[wide[0]])
 
+    def least(self, start: int, end: int) -> int:
+        """Return what is free during all of [start, end)."""
+        first = max(bisect_right(self._at, start) - 1, 0)
+        after = max(bisect_left(self._at, end, first), first + 1)
+        return int(np.frombuffer(self._free, np.int64)[first:after].min())
+
+    def next_change(self, instant: int) -> int:
+        """Return when what is free changes next after ``instant``; ``FOREVER`` if never."""
+        index = bisect_right(self._at, instant)
+        return self._at[index] if index < len(self._at) else FOREVER
+
     def free_at(self, instant: int) -> int:
         """Return what is free at ``instant``."""
         return self._free[max(bisect_right(self._at, instant) - 1, 0)]
@@ -102,6 +113,8 @@ def limits_of(
     )
 
 
+Search: TypeAlias = Callable[[State, tuple[Way, ...], int, int], Slot | None]
+"""Earliest place by any of some ways, for a duration, from an instant on."""
 Alike: TypeAlias = tuple[tuple[Profile, ...], tuple[Way, ...]]
 """Profiles, and the ways of a gang that count in just these."""
 
@@ -114,16 +127,26 @@ class Pushes:
         self._alike: dict[tuple[int, int], list[Alike]] = {}
 
     def find(
-        self, state: State, gang: Gang, duration: int, since: int, limits: Limits
+        self,
+        state: State,
+        gang: Gang,
+        duration: int,
+        since: int,
+        limits: Limits,
+        search: Search | None = None,
     ) -> Slot | None:
-        """Return the gang's earliest place under ``limits``; None if there is none ever."""
+        """Return the gang's earliest place under ``limits``; None if there is none ever.
+
+        ``search`` takes the place of :func:`find` where there are more constraints.
+        """
+        search = search or find
         best: Slot | None = None
         alike = self._alike.get((id(limits), id(gang)))
         if alike is None:
             alike = self._alike[id(limits), id(gang)] = _alike(gang, limits)
         for number, (profiles, ways) in enumerate(alike):
             key = (id(limits), id(gang), duration, number)
-            slot = self._pushed(state, ways, duration, since, profiles, key)
+            slot = self._pushed(state, ways, duration, since, profiles, key, search)
             if slot is not None and (best is None or slot.start < best.start):
                 best = slot
         return best
@@ -136,6 +159,7 @@ class Pushes:
         since: int,
         profiles: tuple[Profile, ...],
         key: tuple[int, int, int, int],
+        search: Search,
     ) -> Slot | None:
         known = self._first.get(key, state.now)
         start = max(since, known)
@@ -144,7 +168,7 @@ class Pushes:
             start = _all_fit(profiles, start, devices, duration)
             if start >= FOREVER:
                 return None
-            slot = find(state, ways, duration, start)
+            slot = search(state, ways, duration, start)
             if slot is None:
                 return None
             fits_at = start
