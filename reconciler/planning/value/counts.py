@@ -49,8 +49,8 @@ class FreeCounts:
         self.free[row] = count
 
     def pools_of(self, mask: int) -> Iterable[int]:
-        """Return the pools that will do, in order."""
-        return [pool for pool in range(len(self.unit)) if mask >> pool & 1]
+        """Return the pools that have rows and will do, in order."""
+        return [pool for pool, unit in enumerate(self.unit) if unit and mask >> pool & 1]
 
     def place(
         self, gpus: int, pools: int, within: Within, avoid: Collection[int] = NOWHERE

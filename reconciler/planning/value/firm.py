@@ -20,6 +20,8 @@ from reconciler.planning.value.ranking import Valuation
 
 LIMIT_MEANS = 0.25
 """The share of its limit that a job is taken to need where too little is worse than too much."""
+MOST_AHEAD = 0.5
+"""The share of its budget by which one giant may become firm ahead of it for another's sake."""
 STICKY_S = 600
 STICKY_SHARE = 0.1
 """A gang keeps its rows unless others are clear earlier by more than this."""
@@ -105,9 +107,10 @@ def _ahead_of_twins(
         return ahead
     latest = float("inf")
     for _, job, facts in giants:
-        due = facts.arrived + facts.served + valuation.rules.firm_share * valuation.budget(facts)
+        budget = valuation.budget(facts)
+        due = facts.arrived + facts.served + valuation.rules.firm_share * budget
         start = min(due, latest)
-        ahead[job] = due - start
+        ahead[job] = min(due - start, MOST_AHEAD * budget)
         latest = start - _cautious_left(facts, valuation)
     return ahead
 

@@ -55,6 +55,7 @@ class ShadowSchedule:
         rules: Rules,
     ) -> Shadow:
         """Return the schedule as it stands at ``now``; the same value where nothing happened."""
+        self._drop_stale()
         due = bool(self._ends) and self._ends[0][0] <= now
         if not (due or new or ended or gone):
             return self.stands_for
@@ -146,6 +147,15 @@ class ShadowSchedule:
                 heappush(ends, (at + (each.served or _whole(live[job], guess)), job))
                 longest = max(longest, at - each.arrived)
         return longest
+
+    def _drop_stale(self) -> None:
+        """Forget the first ends that have moved: a schedule made anew would not know of them."""
+        while self._ends:
+            end, job = self._ends[0]
+            each = self.jobs.get(job)
+            if each is not None and each.nodes and each.end == end:
+                return
+            heappop(self._ends)
 
     def _end_all(self, at: int, live: Mapping[JobId, JobFacts], guess: Guess) -> bool:
         """Let go whoever ends at ``at``; True if anybody left."""

@@ -147,11 +147,14 @@ def test_two_giants_start_early_enough_for_both() -> None:
 
 
 def test_too_many_firm_jobs_raise_the_budget() -> None:
-    late = [job(f"late{n:02}", 8, arrived=NOW - 100_000 - n, **LONG) for n in range(12)]
-    state = replace(ValueState(), firmed=5, relieved_s=90_000)
+    late = [
+        job(f"late{n:02}", 8, arrived=NOW - 100_000 - n, bound=86_400, **LONG) for n in range(12)
+    ]
+    few = decided(fleet(nodes(1), waiting=late[:3]))
+    state = replace(ValueState(), firmed=5)
     choices = decided(fleet(nodes(1), waiting=late), state)
-    assert choices.state.firmed > 5
-    assert choices.budget_s > 90_000
+    assert choices.state.firmed == 17
+    assert few.state.relieved_s == 0
     assert choices.state.relieved_s == choices.budget_s
 
 
