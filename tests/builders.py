@@ -17,7 +17,7 @@ from typing import Any
 
 from reconciler.domain.attempt import Attempt, Observation, StopCause
 from reconciler.domain.cluster import Allocation, Cluster
-from reconciler.domain.job import JobSpec, Submission
+from reconciler.domain.job import GangSize, JobSpec, Submission
 from reconciler.domain.policy import Policy
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
@@ -37,6 +37,7 @@ from tests.values import (
     a_node,
     a_policy,
     a_problem,
+    a_size,
     a_spec,
     a_status,
     a_team,
@@ -74,8 +75,9 @@ _SPEC_KEYS = {
     *("gpus", "within", "types", "min_memory_gib", "interconnect", "priority", "model"),
     *("max_steps", "after", "grace", "estimate", "limit", "deadline_in", "preemptible"),
     *("serves_online", "suspend", "generation", "runs_command", "budget_group", "max_gpu_hours"),
+    "elastic",
 }
-_FILE_KEYS = {"file", "resubmitted", "author"}
+_FILE_KEYS = {"file", "resubmitted", "author", "sizes"}
 _STATUS_KEYS = {
     *("phase", "reason", "message", "tries_used", "lost", "preemptions", "ran_before"),
     *("retry_in", "absent_for", "prune_allowed", "attempts_made", "holds", "submitted_ago"),
@@ -137,6 +139,7 @@ class _World:
         self.jobs: dict[JobId, DesiredJob] = {}
         self.submissions: dict[JobId, Submission] = {}
         self.statuses: dict[JobId, JobStatus] = {}
+        self.sizes: dict[JobId, tuple[GangSize, ...]] = {}
         self.observations: dict[AttemptId, Observation] = {}
         self._given: dict[str, int] = {}
 
@@ -163,6 +166,7 @@ class _World:
             cluster=self.cluster,
             teams=dict(sorted(teams.items())),
             policy=policy,
+            sizes=dict(sorted(self.sizes.items())),
             previous_look_at=previous_look_at,
         )
 
@@ -205,7 +209,12 @@ class _World:
         unknown = job.keys() - _KNOWN
         if unknown:
             raise ValueError(f"{name}: unknown keys {sorted(unknown)}")
-        return a_spec(name, now=self.at, **{k: v for k, v in job.items() if k in _SPEC_KEYS})
+        spec = a_spec(name, now=self.at, **{k: v for k, v in job.items() if k in _SPEC_KEYS})
+        if "sizes" in job:  # GPUs to the duration of the whole training on so many
+            self.sizes[spec.id] = tuple(
+                a_size(gpus, seconds(lasts)) for gpus, lasts in job["sizes"].items()
+            )
+        return spec
 
     def _file(self, spec: JobSpec, job: Mapping[str, Any]) -> None:
         kind = job.get("file", "valid")

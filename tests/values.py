@@ -29,6 +29,8 @@ from reconciler.domain.cluster import (
     NodeState,
 )
 from reconciler.domain.job import (
+    ElasticRange,
+    GangSize,
     GpuRequest,
     Interconnect,
     JobSpec,
@@ -155,6 +157,7 @@ def a_spec(
     estimate: str | int | None = None,
     limit: str | int | None = None,
     deadline_in: str | int | None = None,
+    elastic: tuple[int, int] | list[int] | None = None,
     now: Instant = NOW,
     **fields_as_they_are: Any,
 ) -> JobSpec:
@@ -176,10 +179,21 @@ def a_spec(
         grace_s=seconds(grace),
         estimate_s=None if estimate is None else seconds(estimate),
         limit_s=None if limit is None else seconds(limit),
+        elastic=None if elastic is None else ElasticRange(min_gpus=elastic[0], max_gpus=elastic[1]),
         deadline=None if deadline_in is None else Instant(now + seconds(deadline_in)),
         **fields_as_they_are,
     )
     return replace(spec, spec_digest=a_digest(spec))
+
+
+def a_size(gpus: int, duration_s: Seconds) -> GangSize:
+    """Return a legal size of a job, with what is expected of it there."""
+    return GangSize(
+        gpus=gpus,
+        gpu_type="",
+        duration_p50_s=duration_s,
+        duration_p90_s=Seconds(duration_s * 3 // 2),
+    )
 
 
 def a_digest(spec: JobSpec) -> Digest:

@@ -11,7 +11,7 @@ devices are nobody else's meanwhile, and the job starts on them once they have l
 from collections.abc import Mapping
 from dataclasses import replace
 
-from reconciler.domain.plan import Decision
+from reconciler.domain.plan import Decision, Verb
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import JobId
@@ -19,6 +19,8 @@ from reconciler.planning.access import Access
 from reconciler.planning.agenda import Agenda
 from reconciler.planning.books import Books
 from reconciler.planning.desk import Desk
+from reconciler.planning.elastic import Elastic
+from reconciler.planning.eligibility import counted
 from reconciler.planning.giving import Given
 from reconciler.planning.holdings import free_rows
 from reconciler.planning.interruptions import Interruptions
@@ -68,6 +70,9 @@ class ByValue:
         self._access = Access(
             snapshot=snapshot, shapes=shapes, books=books, calendar=agenda.calendar
         )
+        self._elastic = Elastic(
+            snapshot=snapshot, shapes=shapes, books=books, desk=desk, access=self._access
+        )
         self._reserved = self._access.count_in(self._room, desk.holdings.taken)
         self.interruptions = Interruptions(
             snapshot.planner_state.interruptions, snapshot.teams, snapshot.now
@@ -81,6 +86,7 @@ class ByValue:
         """
         self._served = self._serve_first()
         self._choose(memo)
+        self._resize()
         given, standings = self.given, self._books.standings
         decided: dict[JobId, Decision] = dict(self._agenda.leaving)
         for job, promise in self.promised.items():
@@ -95,13 +101,33 @@ class ByValue:
                 decided[job] = preempting(job, given.waits_for[job], devices, self._where)
         self._wait(decided, before)
         for victim, for_job in given.stops.items():
-            decided[victim] = preempt(victim, for_job)
-            if victim in given.holds:
-                kept = allocation_of(given.holds[victim], self._where)
-                decided[victim] = replace(
-                    decided[victim], hold=kept, victims=given.waits_for[victim]
-                )
+            decided[victim] = self._leave(victim, for_job)
         return decided
+
+    def _leave(self, victim: JobId, for_job: JobId) -> Decision:
+        """Return the request to a victim to leave, with what is kept for it meanwhile."""
+        given = self.given
+        decision = preempt(victim, for_job)
+        if victim not in given.holds:
+            return decision
+        kept = allocation_of(given.holds[victim], self._where)
+        if victim in given.waits_for[victim]:  # on its own devices, or on more: another size
+            said = f"goes on with {counted(kept.gpus, self._where.unit)}"
+            decision = replace(decision, verb=Verb.RESIZE, detail=said)
+        return replace(decision, hold=kept, victims=given.waits_for[victim])
+
+    def _resize(self) -> None:
+        """Give other sizes to elastic jobs out of what is left."""
+        if not self._desk.elastic or not self.given.free:
+            return
+        asking = [
+            job
+            for job in (self.choices.ranking if self.choices is not None else ())
+            if job not in self.given.starts and job not in self.given.holds
+        ]
+        self._elastic.start_smaller(asking, self.given, self._room)
+        if not asking and not self.promised:
+            self._elastic.grow(self.given, self._room)
 
     def _may_begin(self) -> frozenset[JobId]:
         """Return the jobs whose victims have left and whose team may begin on what was kept."""
@@ -131,6 +157,7 @@ class ByValue:
             room=room,
             given=self.given,
             interruptions=self.interruptions,
+            elastic=self._elastic,
             open_to=self._access.open_to,
             firm=self._snapshot.planner_state.value.firm,
         )

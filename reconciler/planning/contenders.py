@@ -131,12 +131,12 @@ class Wishes:
             can_start=False,
         )
 
-    def _whole(self, spec: JobSpec | None) -> Span:
+    def _whole(self, spec: JobSpec | None, gpus: int | None = None) -> Span:
         if spec is None:
             p50 = self.snapshot.policy.default_duration_s
             return Span(p50=p50, p90=Seconds(int(p50 * remaining.P90_OVER_P50)))
         sizes = self.snapshot.sizes.get(spec.id, ())
-        return remaining.total(spec, sizes, self.snapshot.policy)
+        return remaining.total(spec, sizes, self.snapshot.policy, gpus=gpus)
 
     def _left(self, standing: Standing, attempt: Attempt) -> Span:
         assert standing.status is not None  # a live attempt is in a status
@@ -144,7 +144,7 @@ class Wishes:
             standing.status,
             attempt,
             standing.observed,
-            self._whole(standing.spec),
+            self._whole(standing.spec, attempt.gpus or None),
             now=self.snapshot.now,
         )
 

@@ -39,6 +39,8 @@ class Desk:
     """Jobs that hold devices and go."""
     timed: set[JobId] = field(default_factory=set)
     """Jobs whose facts change with time alone."""
+    elastic: set[JobId] = field(default_factory=set)
+    """Jobs that may run at other sizes."""
     kinds: dict[JobId, Kind] = field(default_factory=dict)
     """Team and request of the jobs that want devices."""
     ranked_at: Instant = Instant(0)
@@ -53,6 +55,7 @@ class Desk:
             promised=set(self.promised),
             leaving=set(self.leaving),
             timed=set(self.timed),
+            elastic=set(self.elastic),
             kinds=dict(self.kinds),
             ranked_at=self.ranked_at,
         )
@@ -62,7 +65,7 @@ class Desk:
         for table in (self.waiting, self.running, self.aside):
             table.pop(job, None)
         self.kinds.pop(job, None)
-        for names in (self.promised, self.leaving, self.timed):
+        for names in (self.promised, self.leaving, self.timed, self.elastic):
             names.discard(job)
 
 
@@ -119,6 +122,8 @@ class _Clerk:
             self._wanting(job, standing)
         if standing.spec is not None and standing.spec.deadline is not None:
             desk.timed.add(job)
+        if standing.spec is not None and standing.spec.elastic is not None:
+            desk.elastic.add(job)
 
     def _live(self, job: JobId, standing: Standing) -> None:
         desk, live = self.desk, standing.live

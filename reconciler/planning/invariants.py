@@ -7,6 +7,7 @@ nothing is recorded or acted on.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from reconciler.domain.attempt import Attempt, AttemptPhase
 from reconciler.domain.cluster import Allocation, Device, Node, NodeState
@@ -19,6 +20,7 @@ from reconciler.domain.units import AttemptId, DeviceId, JobId, NodeName, TeamNa
 from reconciler.errors import InvariantError
 from reconciler.planning.calendar_rules import check_calendar
 from reconciler.planning.decisions import Lazy
+from reconciler.planning.elastic import legal_sizes
 from reconciler.planning.quota import ALL_TYPES, account_of, limits
 from reconciler.planning.standing import Standing, standings
 
@@ -100,7 +102,11 @@ def _gangs_whole(snapshot: Snapshot, plan: Plan) -> None:
             continue
         if wanted is None or wanted.spec is None:
             raise _broken("gangs are whole", f"{job} gets devices without a spec")
-        _gang(job, wanted.spec.gpus, granted, nodes, is_start=decision.verb is Verb.START)
+        sizes = legal_sizes(snapshot, wanted.spec)
+        request = wanted.spec.gpus
+        if granted.gpus in sizes:
+            request = replace(request, count=granted.gpus)
+        _gang(job, request, granted, nodes, is_start=decision.verb is Verb.START)
 
 
 def _gang(
@@ -201,7 +207,13 @@ def _count(
 
 def _is_leaving(decision: Decision, live: Attempt | None) -> bool:
     is_stopping = live is not None and live.phase is AttemptPhase.STOPPING
-    return is_stopping or decision.verb in (Verb.PREEMPT, Verb.SUSPEND, Verb.CANCEL, Verb.FINISH)
+    return is_stopping or decision.verb in (
+        Verb.PREEMPT,
+        Verb.RESIZE,
+        Verb.SUSPEND,
+        Verb.CANCEL,
+        Verb.FINISH,
+    )
 
 
 def _victims_serve(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Plan) -> None:

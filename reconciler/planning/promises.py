@@ -4,13 +4,14 @@ A hold stands while it is whole, on ready nodes, within quota, and nobody but it
 A victim that moves has one too: the devices it goes to, while it is still leaving its old ones.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.domain.job import JobSpec
 from reconciler.domain.status import Hold
 from reconciler.domain.units import JobId
 from reconciler.planning.books import Books
 from reconciler.planning.desk import Desk
+from reconciler.planning.elastic import legal_sizes
 from reconciler.planning.placement import fits
 from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
@@ -55,8 +56,11 @@ def _standing_hold(
 ) -> Promise | None:
     where = shapes.where
     devices = bits_of(hold.devices, where) & where.ready
-    shape = shapes.of(spec.gpus)
-    if devices.bit_count() != shape.count or not fits(shape, devices, where):
+    count = devices.bit_count()
+    if count not in legal_sizes(books.snapshot, spec):
+        return None
+    shape = shapes.of(replace(spec.gpus, count=count))
+    if count != hold.devices.gpus or not fits(shape, devices, where):
         return None
     left = (books.read.owner.get(attempt) for attempt in hold.victims)
     victims = tuple(sorted(job for job in left if job is not None and job in books.live))

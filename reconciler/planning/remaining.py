@@ -46,12 +46,17 @@ class Moment:
         return self.p90 if is_late else self.p50
 
 
-def total(spec: JobSpec, sizes: tuple[GangSize, ...], policy: Policy) -> Span:
+def total(
+    spec: JobSpec, sizes: tuple[GangSize, ...], policy: Policy, *, gpus: int | None = None
+) -> Span:
     """Return the expected running time of one whole generation of ``spec``.
+
+    ``gpus``: were it run on so many; None: on what it asks for.
 
     Without sizes: the estimate, else half the limit, else the policy's default; p90 is the limit.
     """
-    chosen = next((size for size in sizes if size.gpus == spec.gpus.count), None)
+    gpus = spec.gpus.count if gpus is None else gpus
+    chosen = next((size for size in sizes if size.gpus == gpus), None)
     if chosen is not None:
         p50, p90 = chosen.duration_p50_s, chosen.duration_p90_s
     else:

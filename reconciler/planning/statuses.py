@@ -282,6 +282,7 @@ def _stopping(
         _with_attempt(_said(status, decision), attempt),
         phase=JobPhase.STOPPING,
         preemptions=status.preemptions + (decision.verb is Verb.PREEMPT),
+        holds=_holds(snapshot, standing.id, decision, status),
     )
 
 

@@ -17,6 +17,7 @@ from reconciler.planning.board import Contender, Holder
 from reconciler.planning.books import Books
 from reconciler.planning.contenders import Wishes
 from reconciler.planning.desk import Desk
+from reconciler.planning.elastic import Elastic
 from reconciler.planning.giving import Given
 from reconciler.planning.interruptions import Interruptions
 from reconciler.planning.placement import place
@@ -39,6 +40,7 @@ class Front:
     room: Room
     given: Given
     interruptions: Interruptions
+    elastic: Elastic
     open_to: Callable[[JobId], int]
     """Devices on which a job may start, as reservations allow."""
     firm: Container[JobId]
@@ -101,6 +103,8 @@ class Front:
         self.room.keep(contender.spec.team, found.devices)
         self.given.hold(job, found.devices)
         self.given.waits_for[job] = victims
+        for name in victims:
+            self.elastic.shrink(name, self.given, self.room)
 
     def _victims(
         self, contender: Contender, wishes: Wishes, may_stop: Callable[[JobId], bool]

@@ -11,6 +11,7 @@ from reconciler.cycle import CycleReport, run_cycle
 from reconciler.domain.attempt import Observation, ObservedState
 from reconciler.domain.budget import Budget
 from reconciler.domain.cluster import Cluster, NodeState
+from reconciler.domain.job import GangSize
 from reconciler.domain.plan import Action, Kill, Launch, Plan, PlannerState, Stop
 from reconciler.domain.policy import Policy
 from reconciler.domain.reservation import OccurrenceTransition, ReservationStatus
@@ -53,6 +54,8 @@ class SimWorld:
         self.statuses: dict[JobId, JobStatus] = {}
         self.runs: dict[AttemptId, Run] = {}
         self.behaviours: dict[JobId, Behaviour] = {}
+        self.sizes: dict[JobId, tuple[GangSize, ...]] = {}
+        """Legal sizes of jobs that have several."""
         self.planner_state = PlannerState()
         """As the last commit recorded it."""
         self.log: list[tuple[Instant, Transition]] = []
@@ -84,6 +87,7 @@ class SimWorld:
             cluster=self.cluster,
             teams=self.teams,
             policy=self.policy,
+            sizes=dict(self.sizes),
             planner_state=self.planner_state,
             previous_look_at=self._previous_look_at,
             reservations={name: self.reservations[name] for name in sorted(self.reservations)},

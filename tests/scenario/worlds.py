@@ -34,6 +34,7 @@ from tests.values import (
     a_job_id,
     a_policy,
     a_problem,
+    a_size,
     a_spec,
     a_team,
     seconds,
@@ -187,6 +188,10 @@ class Story:
     def _write(self, name: str, job: Mapping[str, Any]) -> None:
         luck = {key: value for key, value in job.items() if key in _LUCK_KEYS}
         said = {key: value for key, value in job.items() if key not in _LUCK_KEYS}
+        if "sizes" in said:
+            self.world.sizes[a_job_id(name)] = tuple(
+                a_size(gpus, seconds(lasts)) for gpus, lasts in said.pop("sizes").items()
+            )
         if luck or name not in self._said:
             self.world.behaviours[a_job_id(name)] = _behaviour(luck)
         self._said[name] = {**self._said.get(name, {}), **said}
