@@ -11,7 +11,14 @@ from dataclasses import replace
 from hashlib import sha256
 
 from reconciler.domain.cluster import Cluster, Device, DeviceKind, Node
-from reconciler.domain.job import GpuRequest, JobSpec, PriorityClass, TopologyDomain
+from reconciler.domain.job import (
+    ElasticRange,
+    GangSize,
+    GpuRequest,
+    JobSpec,
+    PriorityClass,
+    TopologyDomain,
+)
 from reconciler.domain.team import Team
 from reconciler.domain.units import (
     CommitId,
@@ -29,6 +36,7 @@ GPU_TYPE = "GPU"
 MEMORY_GIB = 80.0
 EPOCH = Instant(1_600_000_000)
 """Second 0 of every trace, so that no instant is near zero."""
+SPEED_EXPONENT = 0.9
 GRACE_S = Seconds(600)
 
 
@@ -81,8 +89,34 @@ def paper_spec(ask: Ask, gpus_per_node: int, grace_s: Seconds = GRACE_S) -> JobS
         grace_s=grace_s,
         estimate_s=None if ask.prediction_s is None else Seconds(ask.prediction_s),
         limit_s=None if ask.limit_s is None else Seconds(ask.limit_s),
+        elastic=(
+            ElasticRange(min_gpus=ask.min_gpus, max_gpus=ask.max_gpus) if ask.max_gpus else None
+        ),
     )
     return with_digest(spec)
+
+
+def pace(asked_gpus: int, gpus: int) -> float:
+    """Return how much longer a gang takes on ``gpus`` than on what it asked for: (g / k)^0.9."""
+    return float((asked_gpus / gpus) ** SPEED_EXPONENT)
+
+
+def paper_sizes(ask: Ask, default_s: int) -> tuple[GangSize, ...]:
+    """Return the sizes of an elastic job: what it asks for first, half and twice that.
+
+    Durations are what its user predicts, else half the limit, else ``default_s``, by :func:`pace`.
+    """
+    guess = ask.prediction_s or (ask.limit_s or 2 * default_s) // 2
+    late = max(ask.limit_s or round(guess * 1.5), guess)
+    return tuple(
+        GangSize(
+            gpus=gpus,
+            gpu_type="",
+            duration_p50_s=Seconds(max(round(guess * pace(ask.gpus, gpus)), 1)),
+            duration_p90_s=Seconds(max(round(late * pace(ask.gpus, gpus)), 1)),
+        )
+        for gpus in (ask.gpus, ask.min_gpus, ask.max_gpus)
+    )
 
 
 def with_digest(spec: JobSpec) -> JobSpec:

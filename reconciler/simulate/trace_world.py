@@ -19,7 +19,7 @@ from math import ceil
 
 from reconciler.domain.attempt import Observation, ObservedState, Outcome
 from reconciler.domain.cluster import Cluster
-from reconciler.domain.job import JobSpec, Submission
+from reconciler.domain.job import GangSize, JobSpec, Submission
 from reconciler.domain.plan import Action, Kill, Launch, Plan, PlannerState, Stop
 from reconciler.domain.policy import Policy
 from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
@@ -32,7 +32,7 @@ from reconciler.simulate.chance import uniform
 from reconciler.simulate.costs import HARD_KILL_LOSS_S, Costs
 from reconciler.simulate.nodes import Nodes
 from reconciler.simulate.outcome import Stay
-from reconciler.simulate.paper_fleet import EPOCH, paper_commit, with_digest
+from reconciler.simulate.paper_fleet import EPOCH, pace, paper_commit, paper_sizes, with_digest
 from reconciler.simulate.virtual_attempts import Fate, VirtualAttempt
 
 ARRIVES, ENDS, NEARS_LIMIT = 0, 1, 2
@@ -71,6 +71,7 @@ class TraceWorld:
         self._seed = seed
         self._state = PlannerState()
         self._jobs: dict[JobId, DesiredJob] = {}
+        self._sizes: dict[JobId, tuple[GangSize, ...]] = {}
         self._submissions: dict[JobId, Submission] = {}
         self._statuses: dict[JobId, JobStatus] = {}
         self._observations: dict[AttemptId, Observation] = {}
@@ -100,6 +101,7 @@ class TraceWorld:
             cluster=self.cluster,
             teams=self.teams,
             policy=self.policy,
+            sizes=dict(self._sizes),
             planner_state=self._state,
             previous_look_at=self._looked_at,
         )
@@ -137,6 +139,7 @@ class TraceWorld:
         fate = self.fates[self._index[job]]
         self._statuses.pop(job, None)
         self._jobs.pop(job, None)
+        self._sizes.pop(job, None)
         self._commits += 1
         self.unfinished -= 1
         if fate.ended_s is None:  # given up before its work was done
@@ -156,6 +159,7 @@ class TraceWorld:
         )
         restoring = self.costs.restore(len(place)) if fate.starts else 0
         slowdown = self._counts.slowdown(place)
+        slowdown *= pace(self.asks[at].gpus, attempt.gpus)
         run = VirtualAttempt(
             id=action.attempt,
             job=at,
@@ -171,7 +175,7 @@ class TraceWorld:
             fate.first_start_s = self.now - EPOCH
         fate.starts += 1
         self.waiting -= 1
-        self.free_gpus -= self.asks[at].gpus
+        self.free_gpus -= run.gpus
         self._observations[action.attempt] = Observation(
             attempt=action.attempt, state=ObservedState.RUNNING, started_at=self.now
         )
@@ -264,6 +268,8 @@ class TraceWorld:
         self._commits += 1
         commit = paper_commit(self._commits)
         self._jobs[spec.id] = DesiredJob(id=spec.id, commit=commit, spec=spec)
+        if spec.elastic is not None:
+            self._sizes[spec.id] = paper_sizes(self.asks[at], self.policy.default_duration_s)
         self._submissions[spec.id] = Submission(
             commit=commit, committed_at=Instant(EPOCH + self.asks[at].submit_s)
         )
@@ -293,7 +299,7 @@ class TraceWorld:
     def _free(self, run: VirtualAttempt, ended: float, lost_s: float = 0.0) -> None:
         """Take back the GPUs of an attempt that leaves, and keep what it has done."""
         fate = self.fates[run.job]
-        gpus = self.asks[run.job].gpus
+        gpus = run.gpus
         fate.left_s -= run.kept_s(ended, lost_s)
         fate.held_gpu_s += (ended - run.began_at) * gpus
         self.stays.append(

@@ -27,6 +27,11 @@ class VirtualAttempt:
     version: int = 0
     """Raised when what was planned of its end no longer holds."""
 
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it holds."""
+        return sum(count for _, count in self.place)
+
     def progress_s(self, at: float) -> float:
         """Return the work done by ``at``."""
         return min(max(at - self.began_at - self.restoring_s, 0) / self.slowdown, self.left_s)

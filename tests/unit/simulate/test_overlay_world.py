@@ -1,9 +1,9 @@
 """Reservations of the overlay: booked by the planner, drained towards, opened on time."""
 
 from reconciler.domain.policy import Policy
-from reconciler.simulate.asks import Ask
+from reconciler.simulate.asks import HOUR_S, Ask
 from reconciler.simulate.baselines.ordered import Fifo
-from reconciler.simulate.calendar import HOUR_S, Booked, calendar
+from reconciler.simulate.calendar import Booked, calendar
 from reconciler.simulate.costs import Costs
 from reconciler.simulate.counted import CountedFleet
 from reconciler.simulate.metrics import figures

@@ -100,3 +100,14 @@ def test_a_run_that_loses_its_node_goes_back_at_most_half_an_hour() -> None:
     assert fate.lost == 1
     assert fate.ended_s is not None
     assert 9000 + 62 <= fate.ended_s <= 9000 + 62 + 1800 + 200
+
+
+def test_an_elastic_gang_starts_smaller_where_it_is_done_sooner_so() -> None:
+    jobs = (
+        ask("blocks", 0, 4, 40_000, limit_s=50_000, preemptible=False),
+        ask("elastic", 100, 8, 4000, limit_s=20_000, prediction_s=4000, min_gpus=4, max_gpus=16),
+    )
+    found = headway(jobs)
+    elastic = found.outcomes[1]
+    assert elastic.first_start_s < 1000
+    assert elastic.ended_s == pytest.approx(elastic.first_start_s + 4000 * 2**0.9, abs=2)
