@@ -91,7 +91,12 @@ def _from_adapter(base: Any, source: Path, train: Mapping[str, Any]) -> tuple[An
     from trainer.quantised.adapters import with_saved_adapter
 
     trains_adapter = train["tuner_type"] == "lora"
-    model = with_saved_adapter(base, source, trains=trains_adapter)
+    model = with_saved_adapter(
+        base,
+        source,
+        trains=trains_adapter,
+        dropout=train["lora_dropout"] if trains_adapter else None,
+    )
     if not trains_adapter:
         # merging leaves the weights frozen, as they were below the adapter
         return model.merge_and_unload().requires_grad_(True), None

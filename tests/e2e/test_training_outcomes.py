@@ -118,6 +118,23 @@ def test_dpo_prefers_the_chosen_answers(tmp_path: Path) -> None:
     assert steps[-1]["rewards_margins"] > 0.1
 
 
+def test_what_dpo_does_not_compute_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainer.recipes import dpo
+
+    settings = {"task": "dpo", "dataset": "sample:support-pairs", "max_steps": 3}
+    lean = a_run(tmp_path / "lean", **settings)
+    whole = a_run(tmp_path / "whole", **settings)
+
+    assert train_here(lean) == 0
+    monkeypatch.setattr(dpo, "only_log_probabilities", lambda model: None)
+    assert train_here(whole) == 0
+
+    assert losses(lean) == losses(whole)
+    assert not {"entropy", "mean_token_accuracy", "logits_chosen"} & set(events(lean, "step")[0])
+
+
 def test_the_reference_of_dpo_is_the_adapter_it_starts_from(tmp_path: Path) -> None:
     train_here(a_run(tmp_path / "sft", **FAQ, max_steps=20))
     settings = {

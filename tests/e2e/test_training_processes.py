@@ -131,6 +131,25 @@ def test_without_dropout_the_number_of_processes_changes_nothing(
     assert losses(shrunk) == pytest.approx(last, abs=1e-6)
 
 
+def test_four_processes_go_on_as_two(
+    tmp_path: Path, launched: list[subprocess.Popen[bytes]]
+) -> None:
+    settings = TOGETHER | {"lora_dropout": 0.0, "max_steps": 6, "every": 3}
+    four = a_run(tmp_path, **settings | {"world_size": 4})
+    launched.append(start(LAUNCHER, four))
+    assert launched[-1].wait(timeout=240) == 0
+    (tmp_path / "checkpoints" / "step-000006").rename(tmp_path / "four-6")
+
+    two = a_run(tmp_path, number=2, resumes=True, accumulation=2, **settings)
+    launched.append(start(LAUNCHER, two))
+    assert launched[-1].wait(timeout=240) == 0
+
+    later = {step: losses(four)[step] for step in (4, 5, 6)}
+    assert losses(two) == pytest.approx(later, abs=1e-6)
+    counts = [event["samples_seen"] for event in events(two, "step")]
+    assert counts == [16, 20, 24]
+
+
 def test_ranks_do_not_outlive_a_launcher_that_is_killed(
     tmp_path: Path, launched: list[subprocess.Popen[bytes]]
 ) -> None:

@@ -20,11 +20,18 @@ def teach(config: Any) -> Any:
     return config
 
 
-def with_saved_adapter(base: Any, folder: str | Path, *, trains: bool) -> Any:
-    """Return ``base`` with the adapter of a folder, quantised or not."""
+def with_saved_adapter(
+    base: Any, folder: str | Path, *, trains: bool, dropout: float | None = None
+) -> Any:
+    """Return ``base`` with the adapter of a folder, quantised or not.
+
+    ``dropout`` is that of the training to come, instead of the one it was saved with.
+    """
     from peft import PeftConfig, PeftModel
 
     config = teach(PeftConfig.from_pretrained(str(folder)))
+    if dropout is not None:
+        config.lora_dropout = dropout
     return PeftModel.from_pretrained(base, str(folder), is_trainable=trains, config=config)
 
 
