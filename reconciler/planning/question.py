@@ -38,9 +38,14 @@ class Question:
     def fleet(
         self, free: Sequence[int], room: Room, out: Collection[JobId], stopped: Collection[JobId]
     ) -> Fleet:
-        """Return the fleet; ``out`` wait but are not asked about, ``stopped`` leave already."""
+        """Return the fleet; ``out`` wait but are not asked about, ``stopped`` leave already.
+
+        An urgent job that is asked about has no right left to go first.
+        """
         desk = self.desk
-        waiting: Iterable[JobFacts] = desk.waiting.values()
+        waiting: Iterable[JobFacts] = [
+            replace(facts, rush=False) if facts.rush else facts for facts in desk.waiting.values()
+        ]
         running: Iterable[JobFacts] = desk.running.values()
         aside = list(desk.aside.values())
         if out:
