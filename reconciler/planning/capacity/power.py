@@ -6,7 +6,7 @@ on several rows steps from change to change.  Both remember what was refused: ro
 get fewer while a plan is made.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -27,7 +27,9 @@ class RackPower:
     def __init__(self, grid: Grid, cap: int, watts: Mapping[str, int], now: Instant) -> None:
         """``cap`` is a rack's, ``watts`` what a device of each type draws in use."""
         self.grid = grid
+        self.cap = cap
         self.watts = tuple(watts.get(name, 0) for name in grid.types)
+        self._changes: list[int] = []
         self._rack: list[int] = grid.rack.tolist()
         self.racks = [Profile(cap, now) for _ in range(max(self._rack, default=-1) + 1)]
 
@@ -39,6 +41,13 @@ class RackPower:
             drawn[rack] = drawn.get(rack, 0) + count * self.watts[self.grid.type_of[row]]
         for rack, watts in drawn.items():
             self.racks[rack].spend(start, end, watts)
+        insort(self._changes, start)
+        insort(self._changes, end)
+
+    def next_change(self, instant: int) -> int:
+        """Return when any rack's free watts may change next; ``FOREVER`` if never."""
+        index = bisect_right(self._changes, instant)
+        return self._changes[index] if index < len(self._changes) else FOREVER
 
     def fits_at(self, row: int, count: int, start: int, duration: int) -> int:
         """Return from when on, at or after ``start``, a row's rack has the watts for it."""
@@ -53,6 +62,7 @@ class Powered:
         self._power = power
         self._low: dict[tuple[int, int], Ints] = {}
         self._first: dict[tuple[int, int], int] = {}
+        self._ever: dict[Way, bool] = {}
 
     def find(self, state: State, ways: tuple[Way, ...], duration: int, since: int) -> Slot | None:
         """Return the earliest place by any of ``ways`` from ``since`` on."""
@@ -86,18 +96,15 @@ class Powered:
         """Step from change to change until enough rows are open in racks with enough watts."""
         key = (id(way), duration)
         known = self._first.get(key, state.now)
-        start = max(since, known)
-        while True:
-            slot = find(state, (way,), duration, start)
-            if slot is None:
-                return None
-            start = slot.start
+        slot = find(state, (way,), duration, max(since, known))
+        start = FOREVER if slot is None or not self._fits_ever(way) else int(slot.start)
+        while start < FOREVER:
             taken = self._taken(state, way, duration, start)
             if taken is not None:
                 break
             start = self._next_change(state, way, start)
-            if start >= FOREVER:
-                return None
+        else:
+            return None
         if since <= known:
             self._first[key] = start
         rows = tuple(sorted(taken))
@@ -105,42 +112,70 @@ class Powered:
             Instant(start), Instant(start + duration), rows, tuple(taken[row] for row in rows)
         )
 
+    def _fits_ever(self, way: Way) -> bool:
+        """True if empty racks would have the watts; a gang for which not must not be stepped."""
+        if way not in self._ever:
+            grid, power = self._power.grid, self._power
+            low, high = grid.spans[way.type]
+            size = grid.size[low:high] * (1 if way.would_do is None else way.would_do[low:high])
+            units = size if way.is_loose else (size >= way.count).astype(np.int64)
+            draws = (1 if way.is_loose else way.count) * power.watts[way.type]
+            by_rack = np.bincount(grid.rack[low:high], units).astype(np.int64)
+            most = np.minimum(by_rack, power.cap // draws) if draws else by_rack
+            found = most.sum() if way.domain is Domain.CLUSTER else most.max(initial=0)
+            self._ever[way] = bool(found >= (way.devices if way.is_loose else way.width))
+        return self._ever[way]
+
     def _taken(self, state: State, way: Way, duration: int, start: int) -> dict[int, int] | None:
         """Return row to count of a place at ``start``; None where the watts are not enough."""
         grid, each = state.grid, 1 if way.is_loose else way.count
         units = _open_units(state, way, start, start + duration)
         watts = each * self._power.watts[way.type]
-        open_rows = np.flatnonzero(units)
-        left = {
-            rack: self._power.racks[rack].least(start, start + duration) // watts
-            if watts
-            else FOREVER
-            for rack in np.unique(grid.rack[open_rows]).tolist()
-        }
         needed = way.devices if way.is_loose else way.width
-        domains = [open_rows]
+        low, high = state.grid.spans[way.type]
+        rows = low + np.flatnonzero(units[low:high])
+        if units[rows].sum() < needed:
+            return None
+        domains = [rows]
         if way.domain is not Domain.CLUSTER:
-            group = group_of(grid, way.domain)[open_rows]
-            domains = [open_rows[group == name] for name in np.unique(group).tolist()]
-        for rows in domains:
-            taken = _take(rows, units, grid.rack, dict(left), needed)
-            if taken is not None:
+            group = group_of(grid, way.domain)[rows]
+            domains = [rows[group == name] for name in _wide_enough(group, units[rows], needed)]
+        for domain in domains:
+            left = self._left(grid.rack[domain], units[domain], watts, start, start + duration)
+            if sum(left.values()) >= needed:
+                taken = _take(domain, units, grid.rack, left, needed)
                 return {row: count * each for row, count in taken.items()}
         return None
+
+    def _left(self, rack: Ints, units: Ints, watts: int, start: int, end: int) -> dict[int, int]:
+        """Return how many of these units each rack has both rows and watts for."""
+        found = {}
+        for name, open_units in enumerate(np.bincount(rack, units).astype(np.int64).tolist()):
+            if open_units and watts:
+                free = max(self._power.racks[name].least(start, end), 0)
+                found[name] = min(open_units, free // watts)
+            elif open_units:
+                found[name] = open_units
+        return found
 
     def _next_change(self, state: State, way: Way, start: int) -> int:
         """Return the next instant at which a row may open or a rack may get watts back."""
         soonest = FOREVER
-        low, high = state.grid.spans[way.type]
         for count in _levels(state.grid, way):
             gaps = state.gaps(way.type, count)
             for opened in (gaps.tails, gaps.begins):
                 index = bisect_left(opened, (start + 1) << ROW_BITS)
                 if index < len(opened):
                     soonest = min(soonest, opened[index] >> ROW_BITS)
-        for rack in np.unique(state.grid.rack[low:high]).tolist():
-            soonest = min(soonest, self._power.racks[rack].next_change(start))
-        return soonest
+        return min(soonest, self._power.next_change(start))
+
+
+def _wide_enough(group: Ints, units: Ints, needed: int) -> list[int]:
+    """Return the groups with enough open units, those with the fewest first."""
+    together = np.bincount(group, units).astype(np.int64)
+    wide = np.flatnonzero(together >= needed)
+    found: list[int] = wide[np.argsort(together[wide], kind="stable")].tolist()
+    return found
 
 
 def _first_row_from(gaps: Gaps, way: Way, duration: int, low: Ints) -> int:
@@ -187,10 +222,8 @@ def _levels(grid: Grid, way: Way) -> range | tuple[int]:
     return range(1, int(grid.size[low:high].max()) + 1)
 
 
-def _take(
-    rows: Ints, units: Ints, rack: Ints, left: dict[int, int], needed: int
-) -> dict[int, int] | None:
-    """Take ``needed`` units, fullest rows first, no more of a rack than it has watts for."""
+def _take(rows: Ints, units: Ints, rack: Ints, left: dict[int, int], needed: int) -> dict[int, int]:
+    """Take ``needed`` units, fullest rows first, no more of a rack than is ``left`` of it."""
     taken: dict[int, int] = {}
     for row in rows[np.argsort(-units[rows], kind="stable")].tolist():
         of_rack = int(rack[row])
@@ -200,5 +233,5 @@ def _take(
             left[of_rack] -= count
             needed -= count
         if not needed:
-            return taken
-    return None
+            break
+    return taken

@@ -65,11 +65,6 @@ class Profile:
         after = max(bisect_left(self._at, end, first), first + 1)
         return int(np.frombuffer(self._free, np.int64)[first:after].min())
 
-    def next_change(self, instant: int) -> int:
-        """Return when what is free changes next after ``instant``; ``FOREVER`` if never."""
-        index = bisect_right(self._at, instant)
-        return self._at[index] if index < len(self._at) else FOREVER
-
     def free_at(self, instant: int) -> int:
         """Return what is free at ``instant``."""
         return self._free[max(bisect_right(self._at, instant) - 1, 0)]
