@@ -28,6 +28,7 @@ from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.status import JobStatus
 from reconciler.domain.units import Instant, JobId, rfc3339
 from reconciler.planning import remaining
+from reconciler.planning.bounds import most_gpus, own_bound_gpu_s
 from reconciler.planning.eligibility import Bar
 from reconciler.planning.remaining import Span
 from reconciler.planning.shapes import Shapes
@@ -191,8 +192,9 @@ class Ledger:
     def _bar(self, job: JobId, spec: JobSpec, status: JobStatus) -> tuple[JobId, Bar] | None:
         account = self._accounts[spec.budget_group or ""]
         budget, period, now = account.budget, account.period, self._snapshot.now
-        bound_s = self._bound_gpu_s(spec, status) // spec.gpus.count
-        asked = spec.gpus.count * period.overlap_s(now, now + max(bound_s, 1))
+        gpus = most_gpus(spec)
+        bound_s = self._bound_gpu_s(spec, status) // gpus
+        asked = gpus * period.overlap_s(now, now + max(bound_s, 1))
         taken = account.used + account.running + account.to_come + account.reserved
         if taken + account.promised + asked <= budget.limit_gpu_s:
             account.promised += asked
@@ -204,10 +206,9 @@ class Ledger:
         """Return the most GPU-seconds that a waiting job will still use."""
         whole = remaining.total(spec, self._snapshot.sizes.get(spec.id, ()), self._snapshot.policy)
         left = remaining.of_pending(status, spec, whole)
-        own = own_bound_gpu_s(spec, ran_s=status.ran_s, used_gpu_s=status.gpu_seconds)
-        return (
-            left.p90 if own is None else own // spec.gpus.count + spec.grace_s
-        ) * spec.gpus.count
+        gpus = most_gpus(spec)
+        own = own_bound_gpu_s(spec, gpus, ran_s=status.ran_s, used_gpu_s=status.gpu_seconds)
+        return gpus * (left.p90 if own is None else own // gpus + spec.grace_s)
 
     def _count_live(self, standing: Standing) -> None:
         attempt, spec, status = standing.live, standing.spec, standing.status
@@ -220,6 +221,7 @@ class Ledger:
         ran_s = attempt.running_s(now)
         own = own_bound_gpu_s(
             spec,
+            attempt.gpus,
             ran_s=status.ran_s + ran_s,
             used_gpu_s=status.gpu_seconds + ran_s * attempt.gpus,
         )
@@ -268,18 +270,6 @@ class Ledger:
     def _reserved_s(self, window: Window, period: Period) -> int:
         start = max(window.start, self._snapshot.now)
         return window.devices.bit_count() * period.overlap_s(start, window.end)
-
-
-def own_bound_gpu_s(spec: JobSpec | None, *, ran_s: int, used_gpu_s: int) -> int | None:
-    """Return the GPU-seconds a job's own limits leave it; None where it has none."""
-    if spec is None:
-        return None
-    bounds = []
-    if spec.limit_s is not None:
-        bounds.append((spec.limit_s - ran_s) * spec.gpus.count)
-    if spec.max_gpu_hours is not None:
-        bounds.append(int(spec.max_gpu_hours * 3600) - used_gpu_s)
-    return max(min(bounds), 0) if bounds else None
 
 
 def spent_key(budget: str, period: Period) -> str:

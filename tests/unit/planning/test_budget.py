@@ -9,10 +9,10 @@ from reconciler.domain.reason import Reason
 from reconciler.domain.reservation import Occurrence, ReservationPhase
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import Instant
+from reconciler.planning.bounds import most_gpus, own_bound_gpu_s
 from reconciler.planning.budget import (
     hours,
     idle_in,
-    own_bound_gpu_s,
     spent_after,
     spent_key,
 )
@@ -44,10 +44,10 @@ def test_what_runs_is_counted_so_far_and_its_bound_is_promised() -> None:
 def test_the_least_of_its_own_bounds_counts() -> None:
     spec = a_spec("job", gpus=2, limit="10h", max_gpu_hours=5.0)
 
-    assert own_bound_gpu_s(spec, ran_s=0, used_gpu_s=0) == 5 * HOUR
-    assert own_bound_gpu_s(spec, ran_s=9 * HOUR, used_gpu_s=HOUR) == 2 * HOUR
-    assert own_bound_gpu_s(spec, ran_s=11 * HOUR, used_gpu_s=0) == 0
-    assert own_bound_gpu_s(a_spec("job"), ran_s=0, used_gpu_s=0) is None
+    assert own_bound_gpu_s(spec, 2, ran_s=0, used_gpu_s=0) == 5 * HOUR
+    assert own_bound_gpu_s(spec, 2, ran_s=9 * HOUR, used_gpu_s=HOUR) == 2 * HOUR
+    assert own_bound_gpu_s(spec, 2, ran_s=11 * HOUR, used_gpu_s=0) == 0
+    assert own_bound_gpu_s(a_spec("job"), 1, ran_s=0, used_gpu_s=0) is None
 
 
 def test_a_job_without_a_bound_is_promised_its_p90() -> None:
@@ -176,3 +176,10 @@ def test_idle_time_is_shared_evenly_over_a_turn() -> None:
 
 def test_hours_are_told_with_a_decimal_where_there_is_one() -> None:
     assert (hours(200 * HOUR), hours(5400)) == ("200", "1.5")
+
+
+def test_an_elastic_job_is_promised_what_its_largest_gang_may_use() -> None:
+    spec = a_spec("job", gpus=2, limit="2h", elastic=(1, 4))
+
+    assert most_gpus(spec) == 4
+    assert own_bound_gpu_s(spec, most_gpus(spec), ran_s=HOUR, used_gpu_s=0) == 4 * HOUR
