@@ -95,7 +95,7 @@ def encode_comparisons(rows: Iterable[Row], *, tokenizer: Any, train: Mapping[st
         return {name: ids[_kept(train)] for name, ids in sample.items()}
 
     def teaches(sample: Sample) -> bool:
-        return sample["chosen_ids"] != sample["rejected_ids"]
+        return bool(sample["chosen_ids"] != sample["rejected_ids"])
 
     return _encode(rows, encode, length, cut, teaches, train=train)
 
