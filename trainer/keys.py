@@ -257,6 +257,12 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             minimum=1,
             text="Steps between two lines of events.jsonl (ms-swift: 5).",
         ),
+        "report_to": Key(
+            type="string",
+            choices=("tensorboard",),
+            text="Also draw the numbers of events.jsonl, under tensorboard/ in the run directory. "
+            "Needs the package.",
+        ),
         "eval_steps": Key(
             type="integer",
             minimum=1,

@@ -46,6 +46,8 @@ class Record:
         self.began = time.perf_counter()
         self.progress = Progress()
         self.sample_gpus: Callable[[], list[dict[str, Any]]] = list
+        self.listener: Callable[[Mapping[str, Any]], None] | None = None
+        """Told of every event; see trainer.boards."""
         self._on_stop_file = on_stop_file
         self._leader = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
         self._ended = threading.Event()
@@ -75,7 +77,8 @@ class Record:
         if self.rank != 0:
             return
         step = fields.pop("step", self.progress.step)
-        line = encode({"event": kind, "at": time.time(), "step": step} | fields)
+        event = {"event": kind, "at": time.time(), "step": step} | fields
+        line = encode(event)
         # one write of one line, so that a reader never sees two events mixed
         descriptor = os.open(
             self.request.run_dir / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644
@@ -86,6 +89,8 @@ class Record:
             say(f"could not append to events.jsonl: {error}")
         finally:
             os.close(descriptor)
+        if self.listener is not None:
+            self.listener(event)
 
     def warn(self, message: str, **fields: Any) -> None:
         """Report something a person should know, as an event and on standard error."""

@@ -151,7 +151,6 @@ OWNED: Mapping[str, str] = {
     "data_seed": "headway sets the seed from the job, so that every attempt has the same; "
     "remove it",
     "use_cpu": "headway gives the devices; remove it",
-    "report_to": "metrics are in events.jsonl of the run directory; remove it",
     "push_to_hub": "results stay in the run directory; remove it",
     "trust_remote_code": "code from a model repository is never run; remove it",
     "world_size": "write resources.gpus",

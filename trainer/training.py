@@ -25,6 +25,10 @@ def train(request: Request, record: Record, stop: StopFlag) -> dict[str, Any]:
         quieten()
         processes.meet(request)
         record.sample_gpus = processes.gpu_samples
+    if request.train["report_to"] and record.rank == 0:
+        from trainer.boards import tensorboard
+
+        record.listener = tensorboard(request.run_dir)
     start = resume.choose(request, record)
     if processes.any_of(stop.is_set):
         return _stopped(record, stop)
