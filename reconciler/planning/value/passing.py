@@ -168,15 +168,15 @@ class Pass:
         if is_first:
             return market.room_for(facts, market.everybody(facts), avoid)
         shape = (facts.gpus, facts.pools, facts.within, facts.preemptible, avoid), facts.level
-        rate = self.valuation.rate(facts)
+        rate = facts.gpus / self.scores[facts.job]  # score = gpus x left x ageing / weight
         known = self._refused.get(shape)
         if known is not None and known[0] == self._version and rate <= known[1]:
             room = known[2]
         else:
-            reach = market.within_reach(facts)
+            reach = market.within_reach(facts, rate)
             room = market.room_for(facts, reach, avoid) if reach else None
             self._refused[shape] = (self._version, rate, room)
-        if room is None or not market.is_worth(facts, room):
+        if room is None or not market.is_worth(facts, rate, room):
             return None
         return room
 

@@ -18,7 +18,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from reconciler.domain.units import JobId
-from reconciler.domain.value_state import Held
 from reconciler.planning.value.counts import FreeCounts
 from reconciler.planning.value.fleet import JobFacts, Within
 from reconciler.planning.value.ranking import Valuation
@@ -66,19 +65,20 @@ class Market:
             del self._candidates[at]
             del self._rates[at]
 
-    def is_worth(self, facts: JobFacts, room: Room) -> bool:
-        """Return whether the value test lets ``facts`` stop the victims of ``room``."""
+    def is_worth(self, facts: JobFacts, rate: float, room: Room) -> bool:
+        """Return whether the value test lets ``facts``, of this rate, stop the room's victims."""
         rules = self._valuation.rules
-        left = self._valuation.left(facts)
-        rate = self._valuation.rate(facts)
         filling = 1.0 + max(0.0, 1.0 - room.gpus / facts.gpus)
+        if rate * filling < rules.hysteresis * room.rate:
+            return False
+        left = self._valuation.left(facts)
         price = 1.0 + rules.price_weight * room.price / (facts.gpus * left)
         return rate * filling / price >= rules.hysteresis * room.rate
 
-    def within_reach(self, facts: JobFacts) -> list[Candidate]:
+    def within_reach(self, facts: JobFacts, rate: float) -> list[Candidate]:
         """Return the candidates that the value test could let ``facts`` stop at all."""
         valuation = self._valuation
-        bar = 2.0 * valuation.rate(facts) / valuation.rules.hysteresis
+        bar = 2.0 * rate / valuation.rules.hysteresis
         quantum = valuation.rules.quantum_s
         return [
             each
@@ -126,7 +126,7 @@ class Market:
         best: tuple[float, float, int] | None = None
         chosen: list[Candidate] = []
         for row, here in by_row.items():
-            if column[row] != pool or free[row] + sum(count for _, count in here) < gpus:
+            if column[row] != pool or free[row] + _total(here) < gpus:
                 continue
             found = _cheapest(here, gpus - free[row])
             key = (sum(v.rate for v in found), sum(v.price for v in found), row)
@@ -176,7 +176,7 @@ class Market:
         for row, here in by_row.items():
             if column[row] != pool or (inside is not None and row not in inside):
                 continue
-            if free[row] + sum(count for _, count in here) == unit:
+            if free[row] + _total(here) == unit:
                 cost = sum(v.rate * count / v.facts.gpus for v, count in here)
                 costs.append((cost, row))
         if len(costs) < whole:
@@ -221,14 +221,11 @@ class Market:
         )
 
 
-def freed(room: Room) -> list[Held]:
-    """Return what the victims give back."""
-    return [each.facts.held for each in room.victims]
-
-
 def _cheapest(here: list[tuple[Candidate, int]], wanted: int) -> list[Candidate]:
     """Return few cheap victims of one row that free ``wanted`` devices on it: the cheapest per
     device, less whoever is not needed, or one alone that is cheaper still."""
+    if len(here) == 1:
+        return [here[0][0]]
     by_price = sorted(here, key=lambda pair: (pair[0].rate / pair[1], pair[0].facts.job))
     chosen: list[tuple[Candidate, int]] = []
     got = 0
@@ -247,6 +244,13 @@ def _cheapest(here: list[tuple[Candidate, int]], wanted: int) -> list[Candidate]
         if one[0].rate < sum(each.rate for each, _ in chosen):
             chosen = [one]
     return [each for each, _ in chosen]
+
+
+def _total(here: list[tuple[Candidate, int]]) -> int:
+    total = 0
+    for _, count in here:
+        total += count
+    return total
 
 
 def _room(victims: list[Candidate]) -> Room:
