@@ -1,7 +1,8 @@
 """Reservations of a simulated fleet: what is on main, what the planner says of it, when it held.
 
 A window is there once its occurrence is open and nobody else's attempt is left on its devices.  A
-refusal was avoidable where enough nodes had no work that may not be stopped, as far as limits tell.
+refusal was avoidable where enough nodes had no work that may not be stopped, as far as limits tell,
+and the team's quota holds the window.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,8 +40,14 @@ AROUND_START_S = (-3600, -1800, -1200, -900, *range(-600, 61, 15))
 class PaperReservations:
     """Every reservation asked for, and what became of it."""
 
-    def __init__(self, asked: Iterable[Booked], gpus_per_node: int) -> None:
+    def __init__(
+        self,
+        asked: Iterable[Booked],
+        gpus_per_node: int,
+        quotas: Mapping[str, int] | None = None,
+    ) -> None:
         self.asked = tuple(asked)
+        self._quotas = quotas or {}
         self.desired: dict[JobId, DesiredReservation] = {}
         self.statuses: dict[JobId, ReservationStatus] = {}
         self._gpus_per_node = gpus_per_node
@@ -99,7 +106,10 @@ class PaperReservations:
                     and bounds.get(job, start) >= start
                     for share in live.allocation.shares
                 }
-                self._was_possible[status.reservation] = nodes - len(busy) >= booked.nodes
+                gpus = booked.nodes * self._gpus_per_node
+                self._was_possible[status.reservation] = nodes - len(
+                    busy
+                ) >= booked.nodes and gpus <= self._quotas.get(booked.team, gpus)
 
     def watch(self, now: Instant, statuses: Mapping[JobId, JobStatus]) -> None:
         """Notice which open windows are clear of others by ``now``, and drop what is long over."""

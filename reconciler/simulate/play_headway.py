@@ -72,7 +72,7 @@ def play_headway(
     specs = [paper_spec(ask, gpus_per_node, Seconds(grace)) for ask in asks]
     nodes = len(cluster.nodes)
     gpus = sum(len(node.devices) for node in cluster.nodes)
-    held = PaperReservations(reservations, gpus_per_node) if reservations else None
+    held = PaperReservations(reservations, gpus_per_node, quotas) if reservations else None
     world = OverlayWorld(
         asks,
         specs,
