@@ -1,0 +1,79 @@
+"""The benchmark's table compares equal seeds only, and says yes only where both bounds hold."""
+
+import pytest
+
+from tests.benchmarks.planner_policy import CASES, _words
+from tests.benchmarks.planner_table import geomean, paired, ratio, tables
+
+
+def a_row(trace: str, policy: str, seed: int, wait_s: float, **more: object) -> dict[str, object]:
+    known = {
+        "trace": trace,
+        "policy": policy,
+        "seed": seed,
+        "jct_mean_s": wait_s + 3600,
+        "bound_jct_mean_s": 3600,
+        "preemptions_per_job": 0.1,
+        "idle_while_queued": 0.02,
+        "cycle_mean_ms": None,
+        "cycle_p99_ms": None,
+        "cpu_s": 1.0,
+    }
+    waits = {f"wait_{name}_s": wait_s for name in ("mean", "p50", "p95", "p99", "max")}
+    return {**known, **waits, **more}
+
+
+def test_ratios_are_taken_over_the_seeds_both_were_played_with() -> None:
+    cells = [
+        a_row("t", "easy", 1, 1000),
+        a_row("t", "easy", 2, 3000),
+        a_row("t", "headway", 2, 300),
+    ]
+    assert paired(cells, "t", "headway", "wait_mean_s") == (3000, 300)
+    assert ratio(cells, "t", "headway", "mean") == 10
+    assert ratio(cells, "t", "headway", "p99") == pytest.approx(0.1)
+    assert ratio(cells, "t", "headway", "bound") == pytest.approx(3900 / 3600)
+
+
+def test_a_policy_without_chance_is_compared_with_every_seed() -> None:
+    cells = [a_row("t", "easy", seed, 1000 * seed) for seed in (1, 2)]
+    cells.append(a_row("t", "fifo", 1, 3000))
+    assert paired(cells, "t", "fifo", "wait_mean_s") == (1500, 3000)
+
+
+def test_nothing_in_common_is_no_ratio() -> None:
+    cells = [a_row("t", "easy", 1, 1000), a_row("t", "headway", 2, 100)]
+    assert ratio(cells, "t", "headway", "mean") is None
+
+
+def test_a_won_mean_with_a_starved_trace_has_not_reached_the_target() -> None:
+    def cells(worst: float) -> list[dict[str, object]]:
+        return [
+            a_row("good", "easy", 1, 10_000),
+            a_row("good", "headway", 1, 500),
+            a_row("bad", "easy", 1, 10_000),
+            a_row("bad", "headway", 1, worst),
+        ]
+
+    def verdict(text: str) -> str:
+        (line,) = [each for each in text.splitlines() if each.startswith("| EASY's mean wait")]
+        return line.split("|")[-2].strip()
+
+    assert verdict(tables({"bare": cells(4000)})) == "yes"
+    assert verdict(tables({"bare": cells(9000)})) == "no"
+    assert geomean([2.0, 8.0]) == 4.0
+
+
+def test_the_cases_are_the_eight_traces_with_their_published_node_counts() -> None:
+    assert {name: case.nodes for name, case in CASES.items()} == {
+        "c02": 12,
+        "c03": 20,
+        "c04": 69,
+        "c06": 13,
+        "lingjun": 128,
+        "venus": 20,
+        "philly_4vc": 115,
+        "philly_octnov": 238,
+    }
+    assert _words("a,b", ()) == ["a", "b"]
+    assert _words(None, ("c",)) == ["c"]
