@@ -18,9 +18,20 @@ from reconciler.domain.units import Instant
 from reconciler.planning.capacity.cold import Ask, plan_everybody
 from reconciler.planning.capacity.holds import Holds, Taken
 from reconciler.planning.capacity.places import Places, Ranking
+from reconciler.planning.capacity.power import RackPower
 from reconciler.planning.capacity.repair import Repaired, repair
 from reconciler.planning.capacity.state import State
-from tests.benchmarks.capacity_worlds import NOW, FleetWorld, a_fleet, arriving
+from reconciler.planning.forecast import forecast
+from tests.benchmarks.capacity_worlds import (
+    NOW,
+    RACK,
+    SIZE,
+    TYPES,
+    FleetWorld,
+    a_fleet,
+    a_view,
+    arriving,
+)
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.growth_chart import growth_svg
 
@@ -29,6 +40,9 @@ OUT = HERE.parent.parent / "build" / "bench"
 EVENTS = 400
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 RUNS = 5
+POWERED = 2_000
+"""A power cap that binds is dear: all 10,000 take most of a minute."""
+WATTS = {TYPES[0]: 400, TYPES[1]: 700}
 
 
 def figures() -> Iterator[Figure]:
@@ -42,6 +56,10 @@ def figures() -> Iterator[Figure]:
         within_s = statistics.median(_cold_s(fleet, each) for each in asks)
         name = f"planner_cold_10k_quotas_{str(factor).replace('.', '_')}"
         yield _milliseconds(name, within_s, target=None)
+    powered_s = _powered_s(fleet, fleet.asks_within(1.2)[:POWERED])
+    yield _milliseconds("planner_cold_2k_quotas_and_power", powered_s, target=None)
+    everyone = a_view(fleet)
+    yield _milliseconds("planner_forecast_10k", cpu_s(lambda: forecast(everyone)), target=None)
     exact = a_fleet(exact_seconds=True)
     exact_s = statistics.median(_cold_s(exact, exact.asks) for _ in range(3))
     yield _milliseconds("planner_cold_10k_uneven_durations", exact_s, target=None)
@@ -87,6 +105,19 @@ def _cold_s(fleet: FleetWorld, asks: Sequence[Ask]) -> float:
     """Return the CPU seconds of one plan of everybody, building the capacity included."""
     holds = fleet.holds
     return cpu_s(lambda: plan_everybody(State(fleet.grid, holds, NOW), asks))
+
+
+def _powered_s(fleet: FleetWorld, asks: Sequence[Ask]) -> float:
+    """Return the CPU seconds of a plan in racks that power 85 % of their GPUs."""
+    cap = int(RACK * SIZE * max(WATTS.values()) * 0.85)
+    power = RackPower(fleet.grid, cap, WATTS, NOW)
+    holds = fleet.holds
+    for row, count, start, end in zip(
+        *(column.tolist() for column in (holds.row, holds.count, holds.start, holds.end)),
+        strict=True,
+    ):
+        power.spend((row,), (count,), start, end)
+    return cpu_s(lambda: plan_everybody(State(fleet.grid, holds, NOW), asks, power))
 
 
 def cpu_s(work: Callable[[], object]) -> float:

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from random import Random
 
 from reconciler.domain.cluster import Cluster, Device, DeviceKind, Node
-from reconciler.domain.job import GpuRequest, TopologyDomain
-from reconciler.domain.units import DeviceId, Instant, NodeName, Seconds
+from reconciler.domain.job import GpuRequest, JobSpec, TopologyDomain
+from reconciler.domain.units import DeviceId, Instant, JobName, NodeName, Seconds, TeamName
+from reconciler.planning.board import Contender
 from reconciler.planning.capacity.cold import Ask
 from reconciler.planning.capacity.gang import Gangs
 from reconciler.planning.capacity.grid import Grid, grid_of
 from reconciler.planning.capacity.holds import Holds, Taken
 from reconciler.planning.capacity.profile import Limits, limits_of
-from reconciler.planning.topology import layout
+from reconciler.planning.everyone import Everyone
+from reconciler.planning.remaining import Span
+from reconciler.planning.topology import Shape, layout
 
 NOW = Instant(1_764_500_000)
 HOUR = 3600
@@ -51,6 +54,7 @@ GANGS = (
 class Asked:
     """One pending gang with its team, 0 to ``TEAMS`` - 1."""
 
+    request: GpuRequest
     ask: Ask
     team: int
 
@@ -169,10 +173,12 @@ class _Maker:
                 narrow = devices <= RACK * SIZE and self._random.random() < 0.4
                 within = TopologyDomain.RACK if narrow else TopologyDomain.CLUSTER
             types = self._random.choices(((), TYPES[:1], TYPES[1:]), (50, 20, 30))[0]
-            gang = self.gangs.of(GpuRequest(count=devices, within=within, types=types))
+            request = GpuRequest(count=devices, within=within, types=types)
+            gang = self.gangs.of(request)
             if gang.fits:
                 team = min(TEAMS - 1, int(self._random.paretovariate(1)) - 1)
-                return Asked(ask=Ask(gang, Seconds(self._duration())), team=team)
+                ask = Ask(gang, Seconds(self._duration()))
+                return Asked(request=request, ask=ask, team=team)
 
     def _duration(self) -> int:
         limit = int(self._one_of(LIMITS))
@@ -244,3 +250,30 @@ def arriving(fleet: FleetWorld, random: Random) -> Iterator[Ask]:
     maker = _Maker(random, fleet.grid, fleet.gangs, exact_seconds=False)
     while True:
         yield maker.asked().ask
+
+
+def a_view(fleet: FleetWorld) -> Everyone:
+    """Return the fleet's pending gangs as the forecast of everyone sees them, nothing running.
+
+    A p90 is half as long again as the p50.
+    """
+    contenders = [
+        Contender(
+            spec=JobSpec(
+                team=TeamName(f"team{asked.team}"), name=JobName(f"job{rank}"), gpus=asked.request
+            ),
+            shape=Shape(count=asked.request.count, within=asked.request.within, per_type=()),
+            key=(0, 0.0, 0, f"{rank:06}"),
+            left=Span(p50=asked.ask.duration_s, p90=Seconds(asked.ask.duration_s * 3 // 2)),
+            not_before=NOW,
+        )
+        for rank, asked in enumerate(fleet.pending)
+    ]
+    return Everyone(
+        now=NOW,
+        where=layout(a_large_cluster(len(fleet.grid.names))),
+        gangs=fleet.gangs,
+        teams={},
+        holders=(),
+        contenders=contenders,
+    )
