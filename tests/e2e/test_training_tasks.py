@@ -1,5 +1,6 @@
 """Each task learns, measures itself, leaves what loads again, and resumes as if never stopped."""
 
+import importlib
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -15,7 +16,6 @@ for package in ("torch", "sentence_transformers"):
     pytest.importorskip(package)
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-NEW = ("pretrain", "embedding", "reranker", "reward", "grpo")
 FULL = {"tuner_type": "full"}
 DROPOUT = {"lora_dropout": 0.1}
 BERT = {"model": "random:bert-tiny", "tuner_type": "full"}
@@ -56,6 +56,48 @@ def test_six_steps_are_three_and_a_stop_and_three(tmp_path: Path, kind: str) -> 
     assert weights(tmp_path / "broken") == weights(tmp_path / "straight")
 
 
+COLLATORS = {
+    "pretrain": ("trl.trainer.sft_trainer", "DataCollatorForLanguageModeling", "torch_call"),
+    "embedding": (
+        "sentence_transformers.sentence_transformer.data_collator",
+        "SentenceTransformerDataCollator",
+        "__call__",
+    ),
+}
+
+
+@pytest.mark.parametrize("task", COLLATORS)
+def test_a_stop_in_the_second_epoch_repeats_and_skips_no_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    module, name, method = COLLATORS[task]
+    collator = getattr(importlib.import_module(module), name)
+    collate = getattr(collator, method)
+    seen: list[str] = []
+
+    def watched(self: Any, examples: list[dict[str, Any]]) -> Any:
+        seen.extend(str(example) for example in examples)
+        return collate(self, examples)
+
+    monkeypatch.setattr(collator, method, watched)
+    packed = {"packing": True, "packing_length": 64} if task == "pretrain" else {}
+    given = settings(task, max_steps=None, num_train_epochs=3, every=500, per_device=2) | packed
+    train_here(a_run(tmp_path / "straight", accumulation=2, **given))
+    unbroken, seen[:] = list(seen), []
+    steps = len(unbroken) // 4
+    stop_at = round(steps * 1.4 / 3)  # two fifths into the second of three passes
+    train_here(a_run(tmp_path / "broken", accumulation=2, **given), stop_at=stop_at)
+    first = seen[: stop_at * 4]  # the loader reads ahead of the step it is stopped at
+    seen[:] = []
+    train_here(a_run(tmp_path / "broken", number=2, resumes=True, accumulation=2, **given))
+
+    one_pass = len(set(unbroken))
+    assert steps * 4 >= 3 * one_pass
+    assert len(set(unbroken[:one_pass])) == one_pass
+    assert unbroken[:one_pass] != unbroken[one_pass : 2 * one_pass]
+    assert first + seen == unbroken
+
+
 @pytest.mark.parametrize("task", ["pretrain", "embedding", "reranker", "reward"])
 def test_the_loss_falls_and_a_fresh_process_uses_the_result(tmp_path: Path, task: str) -> None:
     given = settings(task, max_steps=30, tuner_type="full", learning_rate=2e-3)
@@ -77,8 +119,7 @@ def test_the_loss_falls_and_a_fresh_process_uses_the_result(tmp_path: Path, task
     assert all(event["tokens_per_s"] > 0 for event in events(run_dir, "step"))
 
 
-def test_grpo_makes_its_rewards_larger_and_the_policy_answers(tmp_path: Path) -> None:
-    # brevity alone is enough: an untrained model has everything to gain by stopping early
+def test_grpo_reports_the_reward_of_each_step_and_the_policy_answers(tmp_path: Path) -> None:
     given = settings("grpo", max_steps=20, tuner_type="full", learning_rate=3e-3, per_device=16)
     given |= {"reward_funcs": ["variety"], "reward_weights": None, "temperature": 0.7, "beta": 0.0}
     run_dir = a_run(tmp_path, **given)
@@ -151,6 +192,7 @@ def test_a_reward_model_scores_the_answers_of_grpo(tmp_path: Path) -> None:
         ("embedding", {"loss_type": "cosine_similarity"}, "sentence1, sentence2 and score"),
         ("embedding", {"dataset": "sample:support-faq"}, "not query and positive"),
         ("reranker", {"max_length": 8, "truncation_strategy": "delete"}, "no sample is left"),
+        ("embedding", {"target_modules": ["nowhere"]}, "train.target_modules: Target modules"),
         ("pretrain", {"dataset": "sample:support-faq"}, "reads rows of text alone"),
         ("reward", {"dataset": "sample:support-faq"}, "needs chosen and rejected"),
     ],

@@ -56,12 +56,21 @@ def wrapped(location: str, *, train: Mapping[str, Any], root: Path, kind: str) -
         module.tokenizer.pad_token = module.tokenizer.eos_token
     model.config.get_text_config().pad_token_id = module.tokenizer.pad_token_id
     if adapter is not None:
-        model.add_adapter(adapter)
+        _adapt(model, adapter)
         model.enable_input_require_grads()  # else recomputed activations give no gradient
     if kind == "encoder" and getattr(model, "pooler", None) is not None:
         # a vector is pooled from the tokens; several processes would wait for its gradients
         model.pooler.requires_grad_(False)
     return module
+
+
+def _adapt(model: Any, adapter: Any) -> None:
+    try:
+        model.add_adapter(adapter)
+    except ValueError as error:
+        if "not found in the base model" not in str(error):
+            raise
+        raise RequestError(f"train.target_modules: {error}") from None
 
 
 class SentenceSeams(Seams):
