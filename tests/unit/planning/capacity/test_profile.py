@@ -31,11 +31,11 @@ def test_more_than_there_ever_is_fits_at_no_time() -> None:
     assert quota.next_fit(0, 1, 5) == FOREVER - 1
 
 
-def test_a_profile_of_thousands_of_steps_is_searched_right() -> None:
+def test_a_profile_of_a_thousand_steps_is_searched_right() -> None:
     random = Random(3)
     quota, spent = Profile(50, 0), []
-    for _ in range(2000):
-        start, amount = random.randrange(20_000), random.randrange(1, 4)
+    for _ in range(500):
+        start, amount = random.randrange(5_000), random.randrange(1, 4)
         if quota.next_fit(start, amount, 300) == start:
             quota.spend(start, start + 300, amount)
             spent.append((start, amount))
@@ -44,7 +44,7 @@ def test_a_profile_of_thousands_of_steps_is_searched_right() -> None:
     def free(at: int) -> int:
         return 50 - sum(amount for start, amount in spent if start <= at < start + 300)
 
-    for since in (0, 777, 5000, 12_345):
+    for since in (0, 777, 2345, 4999):
         plain = next(
             t
             for t in [since, *(t for t in instants if t > since)]
