@@ -39,6 +39,14 @@ REFUSALS: tuple[Mapping[str, Any], ...] = (
         "nearest": "loss_type: infonce, or remove infonce_temperature",
     },
     {
+        "id": "gptq_of_another_end",
+        "when": {"quant_method": {"in": ["gptq"]}, "task": {"in": [*SEARCHING, "reward"]}},
+        "refuse": "quant_method",
+        "reason": "GPTQ weights are read into a language model that ends in a word, and this task's "
+        "model ends otherwise",
+        "nearest": "quant_method: bnb, which quantises any model while it is loaded",
+    },
+    {
         "id": "dpo_without_a_hold",
         "when": {"task": {"in": ["dpo"]}, "beta": {"in": [0, 0.0]}},
         "refuse": "beta",

@@ -143,6 +143,11 @@ def _refused_by(document: dict[str, Any], train: dict[str, Any]) -> list[str]:
         {"eval_steps": 3, "split_dataset_ratio": 0.1, "val_dataset": "x.jsonl"},
         {"lora_rank": 4, "tuner_type": "full"},
         {"task": "dpo", "loss_type": "ipo", "label_smoothing": 0.1},
+        {"task": "grpo"},
+        {"task": "grpo", "reward_funcs": ["overlap"], "beta": 0, "truncation_strategy": "right"},
+        {"task": "embedding", "loss_type": "cosine_similarity", "infonce_temperature": 0.1},
+        {"task": "embedding", "loss_type": "sigmoid", "quant_method": "gptq", "pooling": "cls"},
+        {"task": "sft", "truncation_strategy": "split", "pooling": "cls"},
     ],
     ids=str,
 )
