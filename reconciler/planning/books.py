@@ -26,7 +26,7 @@ from reconciler.planning.actions import asks_again
 from reconciler.planning.brake import returned
 from reconciler.planning.deletion import Pruning, is_at_stake, pruning
 from reconciler.planning.eligibility import Bar, bar
-from reconciler.planning.settle import settle, settles_again_at
+from reconciler.planning.settle import node_states, settle, settles_again_at
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.standing import Standing, stand
 
@@ -124,6 +124,7 @@ class _Writer:
         self._dependents = dict(before.dependents) if before else {}
         self._due = list(before.due) if before else []
         self._owner = dict(before.read.owner) if before else {}
+        self._node_states = node_states(snapshot.cluster)
 
     def write(self) -> Books:
         snapshot, before = self._snapshot, self._before
@@ -260,7 +261,7 @@ class _Writer:
     def _settle(self, job: JobId, prune: Pruning) -> None:
         snapshot, standing = self._snapshot, self._standings[job]
         self._bars.pop(job, None)
-        decision = settle(snapshot, standing, prune)
+        decision = settle(snapshot, standing, prune, self._node_states)
         if decision is not None:
             self._settled[job] = decision
             at = settles_again_at(snapshot, standing)

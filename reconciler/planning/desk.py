@@ -37,6 +37,8 @@ class Desk:
     """Jobs whose status holds devices for them."""
     leaving: set[JobId] = field(default_factory=set)
     """Jobs that hold devices and go."""
+    overruled: frozenset[JobId] = frozenset()
+    """Live jobs about which something else was decided than what is settled."""
     timed: set[JobId] = field(default_factory=set)
     """Jobs whose facts change with time alone."""
     elastic: set[JobId] = field(default_factory=set)
@@ -86,11 +88,12 @@ def lay_out(
         touched: Iterable[JobId] = books.standings
     else:
         desk = before.copy()
-        touched = books.touched | overruled.keys() | before.leaving
+        touched = books.touched | overruled.keys() | before.overruled
     at = rank_instant(snapshot.now, snapshot.policy)
     if at != desk.ranked_at:
         touched = {*touched, *desk.timed}
         desk.ranked_at = at
+    desk.overruled = frozenset(overruled)
     clerk = _Clerk(desk, Facts(snapshot, books, rows), books, overruled)
     for job in touched:
         clerk.look_at(job)

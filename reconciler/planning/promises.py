@@ -64,8 +64,9 @@ def _standing_hold(
         return None
     left = (books.read.owner.get(attempt) for attempt in hold.victims)
     victims = tuple(sorted(job for job in left if job is not None and job in books.live))
-    if devices & desk.holdings.taken:
-        on_it = (job for job, held in desk.holdings.of.items() if held.devices & devices)
-        if any(job not in victims for job in on_it):
-            return None
+    theirs = 0
+    for victim in victims:
+        theirs |= desk.holdings.of[victim].devices
+    if devices & desk.holdings.taken & ~theirs:
+        return None  # somebody else is on it
     return Promise(devices=devices, victims=victims, is_moving=is_moving)

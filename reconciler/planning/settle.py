@@ -8,16 +8,17 @@ Rule kept: an edit never stops work unless it says so.  An invalid document keep
 spec running; a job that is not running waits until its document is right again.
 """
 
+from collections.abc import Mapping
 from math import ceil
 
 from reconciler.domain.attempt import Attempt, AttemptPhase, ObservedState, StopCause
-from reconciler.domain.cluster import NodeState
+from reconciler.domain.cluster import Cluster, NodeState
 from reconciler.domain.plan import Decision, Verb
 from reconciler.domain.problem import SpecProblem
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import DesiredJob, Snapshot
 from reconciler.domain.status import JobPhase
-from reconciler.domain.units import Instant, Seconds
+from reconciler.domain.units import Instant, NodeName, Seconds
 from reconciler.planning.deletion import Pruning, is_due
 from reconciler.planning.retry import after_attempt, is_at_limit, is_out_of_gpu_hours
 from reconciler.planning.standing import Standing
@@ -25,8 +26,16 @@ from reconciler.planning.standing import Standing
 NEWEST_REFUSED = "the newest document is refused: "
 
 
-def settle(snapshot: Snapshot, standing: Standing, prune: Pruning) -> Decision | None:
-    """Return the decision about one job, or None for a job that wants to start."""
+def settle(
+    snapshot: Snapshot,
+    standing: Standing,
+    prune: Pruning,
+    states: Mapping[NodeName, NodeState] | None = None,
+) -> Decision | None:
+    """Return the decision about one job, or None for a job that wants to start.
+
+    ``states`` are :func:`node_states` of the cluster, for who asks about many jobs.
+    """
     if standing.status is None:
         return _without_status(snapshot, standing)
     if standing.has_ended:
@@ -40,7 +49,8 @@ def settle(snapshot: Snapshot, standing: Standing, prune: Pruning) -> Decision |
     if standing.wanted is None:
         return _file_gone(snapshot, standing, prune)
     if standing.live is not None:
-        return _live(snapshot, standing)
+        known = node_states(snapshot.cluster) if states is None else states
+        return _live(snapshot, standing, known)
     return _idle(standing, standing.wanted)
 
 
@@ -124,7 +134,12 @@ def _file_gone(snapshot: Snapshot, standing: Standing, prune: Pruning) -> Decisi
     )
 
 
-def _live(snapshot: Snapshot, standing: Standing) -> Decision:
+def node_states(cluster: Cluster) -> dict[NodeName, NodeState]:
+    """Return the state of each node."""
+    return {node.name: node.state for node in cluster.nodes}
+
+
+def _live(snapshot: Snapshot, standing: Standing, states: Mapping[NodeName, NodeState]) -> Decision:
     live, spec, wanted, status = standing.live, standing.spec, standing.wanted, standing.status
     assert live is not None and wanted is not None and status is not None
     if standing.newer is not None and not wanted.problems:
@@ -141,7 +156,7 @@ def _live(snapshot: Snapshot, standing: Standing) -> Decision:
         return _decide(standing, Verb.FINISH, Reason.TIME_LIMIT, "reached time.limit")
     if is_out_of_gpu_hours(status, spec, gpu_s=live.running_s(snapshot.now) * live.gpus):
         return _decide(standing, Verb.FINISH, Reason.GPU_HOURS_LIMIT, "used max_gpu_hours")
-    if _must_leave_its_node(snapshot, standing, live):
+    if _must_leave_its_node(states, standing, live):
         return _decide(standing, Verb.SUSPEND, Reason.NODE_DRAINING, "its node is being emptied")
     return _keep_live(standing)
 
@@ -162,7 +177,9 @@ def _keep_live(standing: Standing) -> Decision:
     return _decide(standing, Verb.KEEP, Reason.RUNS)
 
 
-def _must_leave_its_node(snapshot: Snapshot, standing: Standing, live: Attempt) -> bool:
+def _must_leave_its_node(
+    states: Mapping[NodeName, NodeState], standing: Standing, live: Attempt
+) -> bool:
     """True for preemptible work on a draining node, and for what never began on its node.
 
     A launch that no launcher knows would be asked again for ever on a node that is not ready.
@@ -173,7 +190,6 @@ def _must_leave_its_node(snapshot: Snapshot, standing: Standing, live: Attempt) 
         and seen is not None
         and seen.state is ObservedState.ABSENT
     )
-    states = {node.name: node.state for node in snapshot.cluster.nodes}
     on = {states.get(share.node, NodeState.DOWN) for share in live.allocation.shares}
     if never_began:
         return on != {NodeState.READY}
