@@ -42,8 +42,8 @@ REFUSALS: tuple[Mapping[str, Any], ...] = (
         "id": "gptq_of_another_end",
         "when": {"quant_method": {"in": ["gptq"]}, "task": {"in": [*SEARCHING, "reward"]}},
         "refuse": "quant_method",
-        "reason": "GPTQ weights are read into a language model that ends in a word, and this task's "
-        "model ends otherwise",
+        "reason": "GPTQ weights are read into a language model that ends in a word, and the model "
+        "of this task ends otherwise",
         "nearest": "quant_method: bnb, which quantises any model while it is loaded",
     },
     {
