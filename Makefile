@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: setup demo check lint test faults campaign bench calibrate golden clean
+.PHONY: setup demo check lint test faults campaign bench bench-planner calibrate golden clean
 
 setup: $(STAMP)
 
@@ -50,6 +50,10 @@ campaign: setup
 
 bench: setup
 	$(BIN)/python -m tests.benchmarks
+
+bench-planner: setup
+	$(BIN)/python -m tests.benchmarks capacity kueue
+	$(BIN)/python -m tests.benchmarks.planner_policy
 
 calibrate: setup
 	$(BIN)/python -m tests.benchmarks.calibrate
