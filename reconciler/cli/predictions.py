@@ -126,8 +126,9 @@ def runs_of(changes: Iterable[JobChange]) -> Mapping[JobId, Sequence[_Run]]:
     newest: dict[JobId, dict[str, _Run]] = {}
     for change in changes:  # newest first
         for status in (change.after, change.before):
-            for attempt in () if status is None else status.attempts:
-                assert status is not None
+            if not isinstance(status, JobStatus):
+                continue  # a reservation, or there was none
+            for attempt in status.attempts:
                 known = newest.setdefault(change.job, {})
                 known.setdefault(attempt.id, _run(attempt, status))
     return {

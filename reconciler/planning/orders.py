@@ -37,7 +37,11 @@ class Ranked:
 
 
 def by_score(
-    snapshot: Snapshot, shapes: Shapes, books: Books, agenda: Agenda, memo: Memo | None
+    snapshot: Snapshot,
+    shapes: Shapes,
+    books: Books,
+    agenda: Agenda,
+    memo: Memo | None,  # noqa: ARG001  both orders are called alike
 ) -> Ranked:
     """Compare the jobs by score alone."""
     timetable = Timetable(snapshot, shapes, books, agenda)

@@ -105,9 +105,7 @@ def test_the_table_has_a_row_a_lead_time_and_names_the_worst(headway: Headway) -
     assert lines[1].split() == ["starts", "2", "1h30m", "1h30m", "+1h30m", "0%", "50%"]
     assert lines[2].strip().startswith("1h to 6h ahead")
     assert lines[-2] == "  ads/rerank: end +10m from what was said 12:30 (30m ahead)"
-    assert lines[-1] == (
-        "3 predictions scored, 0 still open, from 3 versions of the forecast"
-    )
+    assert lines[-1] == ("3 predictions scored, 0 still open, from 3 versions of the forecast")
 
 
 def test_a_run_that_was_asked_to_leave_says_nothing_of_its_end(
@@ -129,9 +127,7 @@ def test_a_run_that_was_asked_to_leave_says_nothing_of_its_end(
 def test_nothing_to_score_is_said_so(headway: Headway) -> None:
     said = headway("eta-report", "--since", "1m")
     assert said.code == 0
-    assert said.lines == [
-        "0 predictions scored, 0 still open, from 0 versions of the forecast"
-    ]
+    assert said.lines == ["0 predictions scored, 0 still open, from 0 versions of the forecast"]
 
 
 def test_a_perfect_forecaster_has_no_error_and_no_bias() -> None:
