@@ -24,7 +24,7 @@ def test_every_sample_of_this_fleet_is_valid() -> None:
 
     assert not reading.problems, said(reading.problems)
     assert len(reading.entries) >= 6
-    assert all(each.spec is not None for each in reading.entries.values())
+    assert all(each.spec or each.reservation for each in reading.entries.values())
 
 
 def test_a_document_becomes_the_values_the_planner_knows() -> None:
@@ -159,7 +159,7 @@ def test_durations_that_are_fine(written: str) -> None:
         ("train: {output_dir: x}", "headway chooses the folder"),
         ("train: {resume_from_checkpoint: x}", "headway resumes by itself"),
         ("train: {seed: 1}", "headway sets the seed"),
-        ("train: {deepspeed: ds.json}", "does not shard"),
+        ("train: {deepspeed: ds.json}", "FSDP2 splits"),
         ("checkpoint: {save_steps: 5}", "did you mean `every_steps`?"),
         ("time: {walltime: 5h}", "did you mean `limit`?"),
     ],
@@ -207,7 +207,7 @@ def test_what_is_wrong_with_a_gang_is_said(line: str, words: str) -> None:
         ("train: {lora_rank: 0}", "must be at least 1, got 0"),
         ("train: {lora_dropout: 1.0}", "must be below 1, got 1.0"),
         ("train: {dataset: []}", "must not be an empty list"),
-        ("train: {task: pretrian}", "must be one of sft, dpo"),
+        ("train: {task: pretrian}", "must be one of pretrain, sft, dpo"),
         ("train: {packing: 1}", "must be true or false, got 1"),
         ("time: {estimate: 5h, limit: 1h}", "longer than the limit"),
         ("preemption: {allowed: true}", "needs checkpoints"),
@@ -502,7 +502,7 @@ def test_identity_and_line_ends_change_no_digest() -> None:
 
 
 def test_a_broken_conf_is_its_own_problem_and_nothing_is_judged_by_it() -> None:
-    reading = read(JOB, files={"conf/policy/default.yaml": "order: fastest\n"})
+    reading = read(JOB, files={"conf/policy/default.yaml": "rerank_every: often\n"})
 
     assert reading.platform is NO_PLATFORM
     assert codes(reading.problems) == ["HW081"]
