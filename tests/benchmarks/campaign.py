@@ -37,7 +37,11 @@ class Part:
 PARTS: Mapping[str, Part] = {
     "trainer-kills": Part(
         what="200 random kills of the trainer while it loads, trains and saves",
-        arguments=("-m", "campaign", "tests/e2e/test_training_kills.py"),
+        # a folder of its own: pytest removes old ones, and this takes an hour on a busy machine
+        arguments=(
+            *("--basetemp", "build/campaign/trainer-kills"),
+            *("-m", "campaign", "tests/e2e/test_training_kills.py"),
+        ),
         rests_on=(
             *("trainer/callbacks", "trainer/checkpoints.py", "trainer/files.py", "trainer/loop.py"),
             *("trainer/resume.py", "trainer/sampling.py", "trainer/training.py"),
@@ -95,6 +99,7 @@ def run(name: str, part: Part) -> bool:
             print(f"{name}: done at {before['commit']}")
             return True
     print(f"{name}: {part.what}", flush=True)
+    (ROOT / "build" / "campaign").mkdir(parents=True, exist_ok=True)
     began, at = time.monotonic(), commit()
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-o", "timeout=0", *part.arguments],
