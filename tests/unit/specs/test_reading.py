@@ -502,7 +502,7 @@ def test_identity_and_line_ends_change_no_digest() -> None:
 
 
 def test_a_broken_conf_is_its_own_problem_and_nothing_is_judged_by_it() -> None:
-    reading = read(JOB, files={"conf/policy/default.yaml": "rerank_every: often\n"})
+    reading = read(JOB, files={"conf/policy/laptop.yaml": "rerank_every: often\n"})
 
     assert reading.platform is NO_PLATFORM
     assert codes(reading.problems) == ["HW081"]
