@@ -61,15 +61,15 @@ class ByValue:
         self._agenda = agenda
         self.bars = {**books.bars, **agenda.bars} if agenda.bars else books.bars
         self._room = Room(snapshot.teams, shapes.where, desk.holdings, desk.leaving)
-        self.promised = promises(shapes, books, desk, self._room)
+        self._access = Access(
+            snapshot=snapshot, shapes=shapes, books=books, calendar=agenda.calendar
+        )
+        self.promised = promises(shapes, books, desk, self._room, self._access)
         self._free_of_victims = self._may_begin()
         promised = 0
         for promise in self.promised.values():
             promised |= promise.devices
         self.given = Given(free=shapes.where.ready & ~(desk.holdings.taken | promised))
-        self._access = Access(
-            snapshot=snapshot, shapes=shapes, books=books, calendar=agenda.calendar
-        )
         self._elastic = Elastic(
             snapshot=snapshot, shapes=shapes, books=books, desk=desk, access=self._access
         )

@@ -1,6 +1,7 @@
 """Which recorded holds still stand: devices kept for a job while somebody leaves them.
 
-A hold stands while it is whole, on ready nodes, within quota, and nobody but its victims is on it.
+A hold stands while it is whole, on ready nodes, within quota, open to its job, and nobody but its
+victims is on it.
 A victim that moves has one too: the devices it goes to, while it is still leaving its old ones.
 """
 
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from reconciler.domain.job import JobSpec
 from reconciler.domain.status import Hold
 from reconciler.domain.units import JobId
+from reconciler.planning.access import Access
 from reconciler.planning.books import Books
 from reconciler.planning.desk import Desk
 from reconciler.planning.elastic import legal_sizes
@@ -29,7 +31,9 @@ class Promise:
     """True for a victim that is still on its old devices."""
 
 
-def promises(shapes: Shapes, books: Books, desk: Desk, room: Room) -> dict[JobId, Promise]:
+def promises(
+    shapes: Shapes, books: Books, desk: Desk, room: Room, access: Access
+) -> dict[JobId, Promise]:
     """Return the holds that stand, sorted by job, each counted in ``room``."""
     found: dict[JobId, Promise] = {}
     taken = 0
@@ -42,6 +46,8 @@ def promises(shapes: Shapes, books: Books, desk: Desk, room: Room) -> dict[JobId
         promise = _standing_hold(status.holds[0], spec, shapes, books, desk, is_moving=is_moving)
         if promise is None or promise.devices & taken:
             continue
+        if promise.devices & ~access.open_to(job):
+            continue  # a reservation was booked over it meanwhile
         team = job.split("/")[0]
         if not room.allows_later(team, promise.devices, promise.victims):
             continue
