@@ -101,16 +101,19 @@ def run(name: str, part: Part) -> bool:
     print(f"{name}: {part.what}", flush=True)
     (ROOT / "build" / "campaign").mkdir(parents=True, exist_ok=True)
     began, at = time.monotonic(), commit()
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-o", "timeout=0", *part.arguments],
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-v", "-o", "timeout=0", *part.arguments],
         cwd=ROOT,
         env={**os.environ, **part.environment},
         stdout=subprocess.PIPE,
         text=True,
-        check=False,
-    )
-    print(done.stdout[-2000:])
-    counts = {word: int(count) for count, word in COUNTS.findall(summary(done.stdout))}
+    ) as running:
+        assert running.stdout is not None
+        lines = []
+        for line in running.stdout:  # told as it comes: a campaign is long
+            print(line, end="", flush=True)
+            lines.append(line)
+    counts = {word: int(count) for count, word in COUNTS.findall(summary("".join(lines)))}
     RESULTS.mkdir(exist_ok=True)
     result = {
         "part": name,
@@ -126,7 +129,7 @@ def run(name: str, part: Part) -> bool:
         "wall_s": round(time.monotonic() - began),
     }
     path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    return done.returncode == 0 and bool(result["passed"])
+    return running.returncode == 0 and bool(result["passed"])
 
 
 def summary(output: str) -> str:
