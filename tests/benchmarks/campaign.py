@@ -34,6 +34,10 @@ class Part:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+PLANNER = (
+    *("reconciler/domain", "reconciler/planning", "reconciler/simulate", "reconciler/cycle.py"),
+    *("tests/property", "tests/builders.py", "tests/strategies.py"),
+)
 PARTS: Mapping[str, Part] = {
     "trainer-kills": Part(
         what="200 random kills of the trainer while it loads, trains and saves",
@@ -50,12 +54,25 @@ PARTS: Mapping[str, Part] = {
         environment={"OMP_NUM_THREADS": "1"},
     ),
     "properties": Part(
-        what="planner properties, 10,000 random worlds each",
-        arguments=("-n", "2", f"--hypothesis-seed={SEED}", "tests/property"),
-        rests_on=(
-            *("reconciler/domain", "reconciler/planning", "reconciler/simulate"),
-            *("reconciler/cycle.py", "tests/property", "tests/builders.py", "tests/strategies.py"),
+        what="the planner over snapshots and whole lives, 10,000 random worlds each",
+        arguments=(
+            *("-n", "2", f"--hypothesis-seed={SEED}"),
+            *(
+                "tests/property/test_life_properties.py",
+                "tests/property/test_planning_properties.py",
+            ),
         ),
+        rests_on=PLANNER,
+        environment={"HEADWAY_HYPOTHESIS": "thorough"},
+    ),
+    "properties-of-parts": Part(
+        what="capacity, calendar, value order and memo, 10,000 random worlds each",
+        arguments=(
+            *("-n", "2", f"--hypothesis-seed={SEED}", "tests/property"),
+            "--ignore=tests/property/test_life_properties.py",
+            "--ignore=tests/property/test_planning_properties.py",
+        ),
+        rests_on=PLANNER,
         environment={"HEADWAY_HYPOTHESIS": "thorough"},
     ),
     "faults": Part(
