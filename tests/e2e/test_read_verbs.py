@@ -25,7 +25,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     fleet = Fleet(tmp_path_factory.mktemp("fleet"))
     fleet.commit(
-        fleet.job("first", seconds=120, gpus=3, priority="P1") | fleet.job("second", gpus=2),
+        fleet.job("first", seconds=120, gpus=3, priority="P1")
+        | fleet.job("second", gpus=2, estimate="2h"),
         "Add two jobs",
     )
     fleet.reconcile_once()
