@@ -31,7 +31,7 @@ from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.starting import preempt, preempting, start
 from reconciler.planning.topology import allocation_of
-from reconciler.planning.urgent import Front
+from reconciler.planning.urgent import Front, urgency
 from reconciler.planning.value.decide import ValueMemo, decide
 from reconciler.planning.value.fleet import Choices, Start
 from reconciler.planning.waits import Waits, wait
@@ -103,6 +103,16 @@ class ByValue:
         for victim, for_job in given.stops.items():
             decided[victim] = self._leave(victim, for_job)
         return decided
+
+    @property
+    def ranking(self) -> tuple[JobId, ...]:
+        """Jobs that want devices in the order in which they go: urgent ones before all others."""
+        facts = self._desk.waiting
+        urgent = sorted(
+            (job for job in self._served if job in facts and facts[job].rush),
+            key=lambda job: urgency(job, facts[job]),
+        )
+        return (*urgent, *(self.choices.ranking if self.choices is not None else ()))
 
     def _leave(self, victim: JobId, for_job: JobId) -> Decision:
         """Return the request to a victim to leave, with what is kept for it meanwhile."""

@@ -69,7 +69,7 @@ def by_value(
         books,
         chosen.bars,
         decided,
-        () if choices is None else choices.ranking,
+        chosen.ranking,
         agenda.calendar.windows,
     )
     state = snapshot.planner_state

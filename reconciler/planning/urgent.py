@@ -24,9 +24,15 @@ from reconciler.planning.placement import place
 from reconciler.planning.preemption import Ground, Preemption, choose_victims, may_preempt
 from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.value.fleet import JobFacts
 
 MOST_RECLAIMS = 8
 """Jobs whose team wants its quota back that are looked at in one cycle."""
+
+
+def urgency(job: JobId, facts: JobFacts) -> tuple[int, int, JobId]:
+    """Return the key by which urgent jobs go: the nearest deadline first, then who came first."""
+    return (facts.deadline or facts.arrived + 10**9, facts.arrived, job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +57,13 @@ class Front:
         wishes = Wishes(self.snapshot, self.shapes)
         dealt: set[JobId] = set()
         urgent = [job for job in waiting if self.desk.waiting[job].rush]
-        for job in sorted(urgent, key=self._urgency):
+        for job in sorted(urgent, key=lambda job: urgency(job, self.desk.waiting[job])):
             standing = self.books.standings[job]
             if self._serve_urgent(wishes.pending(standing, None, holders=()), wishes):
                 dealt.add(job)
         if self.room.has_cohorts:
             dealt |= self._reclaim([job for job in waiting if job not in dealt], wishes)
         return dealt
-
-    def _urgency(self, job: JobId) -> tuple[int, int, JobId]:
-        facts = self.desk.waiting[job]
-        return (facts.deadline or facts.arrived + 10**9, facts.arrived, job)
 
     def _serve_urgent(self, contender: Contender, wishes: Wishes) -> bool:
         """Return False for a job that has no right to be served first any more."""

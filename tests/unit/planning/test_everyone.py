@@ -5,10 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from reconciler.domain.plan import Expectation
+from reconciler.domain.policy import Order
 from reconciler.domain.units import Instant, JobId, TeamName
 from reconciler.planning.books import open_books
 from reconciler.planning.everyone import Everyone
 from reconciler.planning.forecast import forecast
+from reconciler.planning.plan import plan
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.timetable import Timetable
 from reconciler.planning.windows import Window
@@ -150,3 +152,23 @@ def test_a_start_rests_on_whoever_ends_then_on_its_nodes() -> None:
 
     assert found[a_job_id("a")].rests_on == ("research/busy",)
     assert found[a_job_id("b")].rests_on == ("research/a",)
+
+
+def test_an_urgent_job_is_expected_before_those_it_goes_before() -> None:
+    snapshot = a_snapshot(
+        policy={"order": Order.VALUE},
+        nodes={"n1": 4},
+        running={
+            "left": {"gpus": 2, "ran": "1s", "estimate": "1h", "preemptible": False},
+            "right": {"gpus": 2, "ran": "1s", "estimate": "2h", "preemptible": False},
+        },
+        pending={
+            "later": {"gpus": 2, "estimate": "1h", "priority": "P3"},
+            "urgent": {"gpus": 2, "priority": "P0", "estimate": "1h", "deadline_in": 5400},
+        },
+    )
+    planned, _ = plan(snapshot)
+
+    urgent, later = (planned.forecast[a_job_id(name)] for name in ("urgent", "later"))
+    assert urgent.start_p50 < later.start_p50
+    assert planned.decisions[a_job_id("urgent")].rank == 1
