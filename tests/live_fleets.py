@@ -36,6 +36,7 @@ cluster:
   nodes:
     node-1: {{is: laptop, rack: r1}}
 policy:
+  order: {order}
   cycle: {cycle}
   lease: {lease}
   default_duration: 1h
@@ -100,7 +101,13 @@ class Fleet:
     """One remote with one cluster, in a folder of its own."""
 
     def __init__(
-        self, folder: Path, *, slots: int = 4, cycle: str = "1s", lease: str = "3s"
+        self,
+        folder: Path,
+        *,
+        slots: int = 4,
+        cycle: str = "1s",
+        lease: str = "3s",
+        order: str = "value",
     ) -> None:
         self.folder = folder
         self.remote = Remote(folder / "remote.git")
@@ -108,7 +115,9 @@ class Fleet:
         self.script = folder / "work.py"
         self.script.write_text(SCRIPT, encoding="utf-8")
         self.log = io.StringIO()
-        self.conf = {"cluster": "lab", "slots": slots, "cycle": cycle, "lease": lease}
+        self.conf: dict[str, object] = {
+            "cluster": "lab", "slots": slots, "cycle": cycle, "lease": lease, "order": order,
+        }  # fmt: skip
         self.commit({"conf/headway.yaml": HEADWAY.format(**self.conf)} | self.team("team"))
 
     @property

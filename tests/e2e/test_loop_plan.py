@@ -122,9 +122,7 @@ def waiting(fleet: Fleet) -> set[str]:
 def test_a_job_that_stops_a_running_one_names_it_and_its_price_and_then_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fleet = Fleet(tmp_path)
-    by_score = fleet.headway().replace("policy:\n", "policy:\n  order: score\n")
-    fleet.commit({"conf/headway.yaml": by_score}, "Let classes stop lower ones")
+    fleet = Fleet(tmp_path, order="score")
     fleet.commit(fleet.job("cheap", gpus=4, seconds=90, priority="P3"))
     fleet.reconcile_once()
     eventually(lambda: len(fleet.started()) == 1, "it runs")

@@ -21,12 +21,12 @@ weights: {priority_class: 0, deadline: 0, serves_online: 0, model_heat: 0, brevi
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
     """Three jobs of the whole machine ran one after the other: all ended."""
-    fleet = Fleet(tmp_path, slots=2)
+    fleet = Fleet(tmp_path, slots=2, order="score")
     text, _, policy = fleet.headway().partition("policy:\n")
     section, _, launcher = policy.partition("launcher:")
     fleet.commit(
         {
-            "conf/policy/lab.yaml": "order: score\n" + textwrap.dedent(section),
+            "conf/policy/lab.yaml": textwrap.dedent(section),
             "conf/headway.yaml": f"defaults: [policy: lab, _self_]\n{text}launcher:{launcher}",
         }
     )

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("bisect-eta")]
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
     """One run holds the machine, ``late`` waits for it; then somebody urgent is committed."""
-    fleet = Fleet(tmp_path, slots=2)
+    fleet = Fleet(tmp_path, slots=2, order="score")
     fleet.commit(fleet.job("runs", seconds=600, gpus=2, estimate="1h"), "Run for an hour")
     fleet.reconcile_once()
     fleet.commit(fleet.job("late", gpus=2, priority="P3", estimate="1h"), "Wait for it")

@@ -77,7 +77,7 @@ def test_being_killed_at_every_point_in_turn_still_runs_each_attempt_once(tmp_pa
 def test_a_reconciler_killed_while_a_victim_stops_goes_on_with_the_preemption(
     tmp_path: Path,
 ) -> None:
-    fleet = Fleet(tmp_path)
+    fleet = Fleet(tmp_path, order="score")
     fleet.commit(fleet.job("big", gpus=4, seconds=40, priority="P3"))
     fleet.reconcile_once()
     eventually(lambda: len(fleet.started()) == 1, "big runs")
