@@ -11,13 +11,16 @@ from tests.demo.fleet import Fleet, run
 from tests.demo.story import GREEDY, T1, T2, T3, T4, Story
 
 QUESTION = "My parcel arrived with a broken mug. What happens now?"
-SEARCH = "tent with taped seams"
+SEARCH = "frying pan for induction"
 ARTICLES = (
-    "Dune tent. A tent for four people with two doors. The seams are taped.",
-    "Lund pan. A frying pan of cast iron, 28 centimetres, seasoned at the works.",
+    "Lund pan. A frying pan of cast iron, 28 centimetres, seasoned at the works. It fits gas, "
+    "induction and the oven.",
     "Merino socks. Three pairs of socks of merino wool that do not itch.",
+    "Wick lantern. A lantern with a warm light that lasts forty hours on one charge and hangs from "
+    "a tent pole.",
 )
-"""The article that is meant comes first."""
+"""A search it was taught: a small random model of 120 steps remembers, it hardly generalises, which
+the held-out figures beside it tell.  The article that is meant comes first."""
 ANSWERS = (
     "I am sorry your mug came broken. A new one goes out today; you need not return the pieces. "
     "Did you get hurt?",
@@ -131,7 +134,7 @@ class Ending:
         measured = held_out(self._story.watch.run_dirs(job))  # type: ignore[arg-type]
         self._print("  held out: " + ", ".join(f"{name} {value:.3f}" for name, value in measured))
         self._story.expect(
-            f"{job} puts the right text first, and was measured on rows it never saw",
+            f"{job} puts the right text of a taught search first, and was measured on unseen rows",
             texts[0] in told.splitlines()[0] and bool(measured),
         )
 
