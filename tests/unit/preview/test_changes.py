@@ -20,7 +20,7 @@ class Branch:
     """A fleet of four slots where ``first`` and ``second`` fill them, and somebody's clone."""
 
     def __init__(self, folder: Path) -> None:
-        self.fleet = Fleet(folder, slots=4)
+        self.fleet = Fleet(folder, slots=4, order="score")
         jobs = self.fleet.job("first", gpus=4, estimate="1h")
         self.fleet.commit(jobs | self.fleet.job("second", gpus=4, estimate="1h", priority="P3"))
         self.clone: Clone = self.fleet.remote.clone("Grace")

@@ -32,10 +32,15 @@ def test_a_schema_is_draft_7_and_describes_every_field(kind: str) -> None:
 
 
 def test_every_sample_passes_in_an_editor() -> None:
-    validator = jsonschema.Draft7Validator(editor_schema("job"))
+    validators = {
+        kind: jsonschema.Draft7Validator(editor_schema(kind.lower()))
+        for kind in ("Job", "Reservation")
+    }
     for path, data in sample_files().items():
         if path.startswith("jobs/"):
-            assert not list(validator.iter_errors(read_yaml(data, path).value)), path
+            document = read_yaml(data, path).value
+            assert document is not None
+            assert not list(validators[document["kind"]].iter_errors(document)), path
 
 
 @pytest.mark.parametrize(
