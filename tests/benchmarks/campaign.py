@@ -54,13 +54,19 @@ PARTS: Mapping[str, Part] = {
         environment={"OMP_NUM_THREADS": "1"},
     ),
     "properties": Part(
-        what="the planner over snapshots and whole lives, 10,000 random worlds each",
+        what="the planner over snapshots, 10,000 random worlds each",
         arguments=(
             *("-n", "2", f"--hypothesis-seed={SEED}"),
-            *(
-                "tests/property/test_life_properties.py",
-                "tests/property/test_planning_properties.py",
-            ),
+            "tests/property/test_planning_properties.py",
+        ),
+        rests_on=PLANNER,
+        environment={"HEADWAY_HYPOTHESIS": "thorough"},
+    ),
+    "properties-of-lives": Part(
+        what="the planner over whole lives of a fleet, 10,000 each",
+        arguments=(
+            *("-n", "2", f"--hypothesis-seed={SEED}"),
+            "tests/property/test_life_properties.py",
         ),
         rests_on=PLANNER,
         environment={"HEADWAY_HYPOTHESIS": "thorough"},
