@@ -1,9 +1,9 @@
 """Which checkpoints exist, whether one is whole, and how a new one comes to be.
 
-Rules kept: a checkpoint is written under a temporary name, flushed, renamed to ``step-000120``,
-and only then gets its ``manifest.json`` (sizes and sha256 of every file); without a manifest that
-checks it does not exist.  An old one is deleted only after a newer one has been read back and
-checked, so that a whole one is left whatever happens.  No torch here.
+Rules kept: a checkpoint is written under a temporary name, its ``manifest.json`` (sizes and sha256
+of every file) last, flushed, and renamed to ``step-000120``; without a manifest that checks it
+does not exist.  An old one is deleted only after a newer one has been read back and checked, so
+that a whole one is left whatever happens.  No torch here.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.config import VERSION
-from trainer.files import publish, put_aside, read_json, sync_folder, write_json
+from trainer.files import is_taken, publish, put_aside, read_json, sync_folder, write_json
 
 MANIFEST = "manifest.json"
 NAME = re.compile(r"step-(\d{6,})")
@@ -142,13 +142,6 @@ def finish(
     CheckpointError or OSError where the disk does not give back what was written.
     """
     folder = folder_of(root, step)
-    try:
-        existing = verify(folder)
-    except (CheckpointError, OSError):
-        pass
-    else:
-        shutil.rmtree(temporary, ignore_errors=True)
-        return existing
     files = {
         path.relative_to(temporary).as_posix(): {
             "size": path.stat().st_size,
@@ -157,11 +150,8 @@ def finish(
         for path in sorted(temporary.rglob("*"))
         if path.is_file()
     }
-    if (aside := put_aside(folder)) is not None:  # not whole, as has just been seen
-        shutil.rmtree(aside, ignore_errors=True)
-    publish(temporary, folder)
     write_json(
-        folder / MANIFEST,
+        temporary / MANIFEST,
         {
             "version": VERSION,
             "step": step,
@@ -172,9 +162,23 @@ def finish(
             "finished_at": time.time(),
             "files": files,
         },
-        durable=True,
     )
-    return verify(folder)
+    while True:
+        try:
+            publish(temporary, folder)
+        except OSError as error:
+            if not is_taken(error):
+                raise
+        else:
+            return verify(folder)
+        try:
+            existing = verify(folder)
+        except (CheckpointError, OSError):
+            if (aside := put_aside(folder)) is not None:
+                shutil.rmtree(aside, ignore_errors=True)
+        else:
+            shutil.rmtree(temporary, ignore_errors=True)
+            return existing
 
 
 def prune(root: Path, *, keep: int, attempt: str) -> tuple[Path, ...]:

@@ -4,9 +4,12 @@ Rule kept: every file another process reads is written under a temporary name, f
 and renamed; a folder is published the same way.
 """
 
+import errno
 import json
 import math
 import os
+import secrets
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -98,10 +101,37 @@ def publish(temporary: Path, folder: Path) -> None:
     sync_folder(folder.parent)
 
 
+def publish_over(temporary: Path, folder: Path) -> None:
+    """Give a finished folder its name, whatever has it now; of two at once the later one stays.
+
+    Raises OSError where the name can not be given; what had it keeps it then.
+    """
+    while True:  # each failure means that another process published in between
+        aside = put_aside(folder)
+        try:
+            publish(temporary, folder)
+        except OSError as error:
+            if not is_taken(error):
+                if aside is not None and not folder.exists():
+                    aside.rename(folder)
+                raise
+        else:
+            return
+        finally:
+            if aside is not None:
+                shutil.rmtree(aside, ignore_errors=True)
+
+
+def is_taken(error: OSError) -> bool:
+    """Return whether a rename failed because a folder already has the name."""
+    return error.errno in (errno.ENOTEMPTY, errno.EEXIST)
+
+
 def put_aside(folder: Path) -> Path | None:
     """Take the name away from ``folder`` if it exists; return where it is now, to be deleted."""
-    if not folder.exists():
+    aside = folder.with_name(f".old-{folder.name}-{secrets.token_hex(8)}")
+    try:
+        folder.rename(aside)
+    except FileNotFoundError:
         return None
-    aside = folder.with_name(f".old-{folder.name}-{os.getpid()}")
-    folder.rename(aside)
     return aside

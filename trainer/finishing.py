@@ -17,7 +17,7 @@ from typing import Any
 
 from trainer.checkpoints import sha256_of
 from trainer.config import Request
-from trainer.files import publish, put_aside, read_json, write_json
+from trainer.files import publish_over, read_json, write_json
 from trainer.record import Record
 
 LINEAGE = "lineage.json"
@@ -47,10 +47,7 @@ def keep(run: Any, trainer: Any) -> dict[str, str]:
     facts = lineage(run, temporary)
     write_json(temporary / LINEAGE, facts)
     (temporary / CARD).write_text(card(facts), encoding="utf-8")
-    aside = put_aside(request.final)
-    publish(temporary, request.final)
-    if aside is not None:
-        shutil.rmtree(aside, ignore_errors=True)
+    publish_over(temporary, request.final)
     register(request.final, record)
     return artifacts
 

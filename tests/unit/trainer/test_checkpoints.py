@@ -2,6 +2,7 @@
 
 import os
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,29 @@ def test_a_whole_checkpoint_of_the_same_step_is_kept(tmp_path: Path) -> None:
 
     assert (first / "model.bin").read_bytes() == b"first"
     assert [path.name for path in tmp_path.iterdir()] == ["step-000010"]
+
+
+def save_many(root: Path, saver: int) -> None:
+    for step in range(50):
+        folder = save(root, step, b"weights of %d" % saver, attempt=f"demo.tiny-g1-a{saver}-0")
+        assert checkpoints.verify(folder).step == step
+
+
+def test_savers_of_the_same_steps_at_once_each_find_a_whole_checkpoint(tmp_path: Path) -> None:
+    for step in range(0, 50, 2):  # every other step a broken one is in the way
+        (tmp_path / f"step-{step:06d}").mkdir()
+        (tmp_path / f"step-{step:06d}" / "model.bin").write_text("half")
+    children = [
+        get_context("fork").Process(target=save_many, args=(tmp_path, saver)) for saver in range(3)
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+
+    assert [child.exitcode for child in children] == [0, 0, 0]
+    assert len([checkpoints.verify(folder) for folder in checkpoints.candidates(tmp_path)]) == 50
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 def test_a_broken_checkpoint_of_the_same_step_is_replaced(tmp_path: Path) -> None:

@@ -1,11 +1,20 @@
 """Readers see whole files, strict JSON, and the first of two last words."""
 
 import json
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
-from trainer.files import encode, publish, put_aside, read_json, write_json, write_json_once
+from trainer.files import (
+    encode,
+    publish,
+    publish_over,
+    put_aside,
+    read_json,
+    write_json,
+    write_json_once,
+)
 
 
 def test_numbers_that_are_not_finite_become_null() -> None:
@@ -57,3 +66,35 @@ def test_publishing_never_overwrites_a_folder(tmp_path: Path) -> None:
     assert (aside / "weights").read_text() == "old"
     assert list((tmp_path / "final").iterdir()) == []
     assert put_aside(tmp_path / "nothing") is None
+
+
+def publish_many(root: Path, writer: int) -> None:
+    for number in range(100):
+        temporary = root / f".new-{writer}-{number}"
+        temporary.mkdir()
+        (temporary / "weights").write_text(f"{writer} {number}")
+        publish_over(temporary, root / "final")
+
+
+def test_several_who_publish_one_name_at_once_all_succeed(tmp_path: Path) -> None:
+    children = [
+        get_context("fork").Process(target=publish_many, args=(tmp_path, writer))
+        for writer in range(3)
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+
+    assert [child.exitcode for child in children] == [0, 0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["final"]
+    assert (tmp_path / "final" / "weights").read_text().endswith(" 99")
+
+
+def test_what_can_not_be_published_leaves_the_old_one_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "final").mkdir()
+    (tmp_path / "final" / "weights").write_text("old")
+    with pytest.raises(FileNotFoundError):
+        publish_over(tmp_path / "missing", tmp_path / "final")
+
+    assert (tmp_path / "final" / "weights").read_text() == "old"
