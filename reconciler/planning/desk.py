@@ -95,6 +95,8 @@ def lay_out(
         desk.ranked_at = at
     desk.overruled = frozenset(overruled)
     clerk = _Clerk(desk, Facts(snapshot, books, rows), books, overruled)
+    for job in touched:  # all let go before anybody takes: devices pass from one to the other
+        clerk.let_go(job)
     for job in touched:
         clerk.look_at(job)
     return desk
@@ -109,15 +111,20 @@ class _Clerk:
     books: Books
     overruled: Mapping[JobId, Decision]
 
+    def let_go(self, job: JobId) -> None:
+        standing, held = self.books.standings.get(job), self.desk.holdings.of.get(job)
+        live = standing.live if standing is not None else None
+        if held is not None and (live is None or held.allocation is not live.allocation):
+            self.desk.holdings.drop(job)
+
     def look_at(self, job: JobId) -> None:
         desk, standing = self.desk, self.books.standings.get(job)
         desk.drop(job)
-        live = standing.live if standing is not None else None
-        if standing is None or live is None:
-            desk.holdings.drop(job)
-        else:
+        if standing is None:
+            return
+        if standing.live is not None:
             self._live(job, standing)
-        if standing is None or standing.status is None:
+        if standing.status is None:
             return
         if standing.status.holds:
             desk.promised.add(job)
@@ -132,7 +139,7 @@ class _Clerk:
         desk, live = self.desk, standing.live
         assert live is not None  # asked only for live jobs
         held = desk.holdings.of.get(job)
-        if held is None or held.allocation is not live.allocation:
+        if held is None:
             held = desk.holdings.put(job, TeamName(job.split("/")[0]), live.allocation)
         decision = self.overruled.get(job) or self.books.settled[job]
         facts = self.facts.running(standing, decision, held.held)

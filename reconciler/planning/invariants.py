@@ -162,9 +162,11 @@ def _is_within(
 
 def _quota_kept(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Plan) -> None:
     """No team that gets devices in this plan, with its cohort, holds more than its quota: not now,
-    with those who are leaving still there, and not when its holds are used.
+    with those who are leaving still there, if anything of it starts; and not when its holds are
+    used.
 
-    A team already over a quota that was lowered keeps what runs; it gets nothing new.
+    A team already over a quota that was lowered keeps what runs; it starts nothing until it is
+    within, and what is kept for it meanwhile is for when those who leave have left.
     """
     if snapshot.desired.is_rewritten:
         return
@@ -173,24 +175,25 @@ def _quota_kept(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Plan) 
         for node in snapshot.cluster.nodes
         for device in node.devices
     }
-    counts: dict[str, dict[str, Counter[str]]] = {"now": {}, "later": {}, "gained": {}}
+    tables = ("now", "later", "started", "gained")
+    counts: dict[str, dict[str, Counter[str]]] = {name: {} for name in tables}
     for job, kind, allocation in _held(jobs, plan):
         team = snapshot.teams.get(TeamName(job.split("/")[0]))
         if team is None or not team.quota_gpus:
             continue
         stays = kind != "attempt" or not _is_leaving(plan.decisions[job], jobs[job].live)
-        which = {"now": kind != "hold", "later": stays, "gained": kind != "attempt"}
+        which = {"now": kind != "hold", "later": stays, "started": kind == "start"}
+        which["gained"] = kind != "attempt"
         for name in (name for name, counted in which.items() if counted):
             counter = counts[name].setdefault(account_of(team), Counter())
             _count(counter, allocation, types, team.quota_gpus)
     for (account, device_type), limit in sorted(limits(snapshot.teams).items()):
-        now, later, gained = (
-            counts[name].get(account, Counter())[device_type] for name in ("now", "later", "gained")
+        now, later, started, gained = (
+            counts[name].get(account, Counter())[device_type] for name in tables
         )
-        if gained and max(now, later) > limit:
-            raise _broken(
-                "quota is kept", f"{account}: {max(now, later)} of {device_type}, quota {limit}"
-            )
+        most = max(now if started else 0, later if gained else 0)
+        if most > limit:
+            raise _broken("quota is kept", f"{account}: {most} of {device_type}, quota {limit}")
 
 
 def _count(
@@ -260,6 +263,9 @@ def _victim_serves(
     by_score = snapshot.policy.order is Order.SCORE
     if by_score and mine.priority <= theirs.priority:
         raise _broken("victims are of a strictly lower class", f"{job} for {preemptor.job}")
+    is_firm = preemptor.job in plan.planner_state.value.firm
+    if mine.priority < theirs.priority and not is_firm:
+        raise _broken("victims are of no more urgent class", f"{job} for {preemptor.job}")
     if mine.priority is PriorityClass.P0:
         raise _broken("a P0 is nobody's victim", f"{job} for {preemptor.job}")
 

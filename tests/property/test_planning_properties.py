@@ -7,6 +7,7 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.domain.job import PriorityClass
 from reconciler.domain.plan import Verb
 from reconciler.domain.policy import Order
 from reconciler.domain.snapshot import Snapshot
@@ -114,7 +115,7 @@ def test_everyone_who_waits_for_gpus_has_a_forecast(snapshot: Snapshot) -> None:
 
 
 @given(snapshots())
-def test_victims_are_of_a_lower_class(snapshot: Snapshot) -> None:
+def test_victims_are_of_no_more_urgent_class(snapshot: Snapshot) -> None:
     planned, _ = plan(snapshot)
 
     for job, decision in planned.decisions.items():
@@ -124,5 +125,7 @@ def test_victims_are_of_a_lower_class(snapshot: Snapshot) -> None:
             assert mine is not None and theirs is not None
             if snapshot.policy.order is Order.SCORE:
                 assert mine.priority > theirs.priority
+            elif decision.for_job in planned.planner_state.value.firm:
+                assert mine.priority > PriorityClass.P0  # who waited too long may stop others
             else:
                 assert mine.priority >= theirs.priority

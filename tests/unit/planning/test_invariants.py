@@ -165,6 +165,20 @@ def test_a_victim_of_the_same_class() -> None:
     assert broken(PREEMPTING, breaks) == "victims are of a strictly lower class"
 
 
+def test_a_victim_of_a_more_urgent_class_that_nobody_waited_too_long_for() -> None:
+    given = PREEMPTING | {"policy": {"order": "value"}}
+
+    def breaks(snapshot: Snapshot, planned: Plan) -> Plan:
+        for job, level in ((SWEEP, 1), (HOTFIX, 2)):
+            wanted = snapshot.desired.jobs[job]
+            assert wanted.spec is not None
+            spec = replace(wanted.spec, priority=wanted.spec.priority.__class__(level))
+            snapshot.desired.jobs[job] = replace(wanted, spec=spec)  # type: ignore[index]
+        return planned
+
+    assert broken(given, breaks) == "victims are of no more urgent class"
+
+
 def test_a_start_that_is_not_launched() -> None:
     assert broken(STARTING, lambda s, p: replace(p, actions=())) == "every start is launched"
 

@@ -1,0 +1,70 @@
+"""Worlds that random tests found, kept: each was wrong once."""
+
+from typing import Any
+
+from reconciler.domain.plan import Verb
+from reconciler.domain.reason import Reason
+from reconciler.domain.snapshot import Snapshot
+from reconciler.planning.invariants import check
+from reconciler.planning.plan import plan
+from tests.builders import a_snapshot
+from tests.values import a_job_id
+
+
+def by_value(**world: Any) -> Snapshot:
+    return a_snapshot(policy={"order": "value"}, **world)
+
+
+def test_a_team_over_its_lowered_quota_has_devices_kept_while_it_gives_others_up() -> None:
+    """It held 3 of 2 GPUs, and a hold for its urgent job was taken for a start beyond the quota."""
+    snapshot = by_value(
+        nodes={"n1": 4},
+        running={"vision/wide": {"gpus": 3, "priority": "P1"}},
+        pending={"first": {"gpus": 1, "priority": "P0"}, "vision/urgent": {"priority": "P0"}},
+        teams={"vision": {"quota": {"*": 2}}},
+    )
+
+    planned, _ = plan(snapshot)
+
+    check(snapshot, planned)
+    urgent = planned.decisions[a_job_id("vision/urgent")]
+    assert urgent.reason is Reason.PREEMPTING
+    assert planned.decisions[a_job_id("vision/wide")].verb is Verb.PREEMPT
+
+
+def test_devices_pass_from_one_job_to_another_between_two_looks() -> None:
+    """What the second had taken was counted free again when the first let go of it."""
+    nodes = {"n1": 2, "n2": 4}
+    before = by_value(
+        nodes=nodes, running={"first": {"on": {"n1": [0]}}, "second": {"on": {"n1": [1]}}}
+    )
+    after = by_value(
+        nodes=nodes,
+        running={"first": {"on": {"n1": [1]}}, "second": {"on": {"n1": [0]}}},
+        pending={"third": {"gpus": 1}},
+    )
+    _, memo = plan(before)
+
+    planned, _ = plan(after, memo)
+
+    check(after, planned)
+    assert planned == plan(after)[0]
+
+
+def test_a_job_at_its_waiting_bound_stops_one_of_a_more_urgent_class() -> None:
+    """The one exception: who has waited as long as anybody may is stopped for by all but a P0."""
+    snapshot = by_value(
+        nodes={"n1": 4},
+        running={
+            "urgent": {"gpus": 2, "priority": "P0", "ran": "1m", "estimate": "5h"},
+            "often": {"gpus": 2, "priority": "P1", "ran": "1m", "estimate": "5h"},
+        },
+        pending={"long-ago": {"gpus": 2, "priority": "P2", "submitted_ago": "5h"}},
+    )
+
+    planned, _ = plan(snapshot)
+
+    check(snapshot, planned)
+    assert a_job_id("long-ago") in planned.planner_state.value.firm
+    assert planned.decisions[a_job_id("long-ago")].victims == (a_job_id("often"),)
+    assert planned.decisions[a_job_id("urgent")].verb is Verb.KEEP
