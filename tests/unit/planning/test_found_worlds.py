@@ -41,7 +41,7 @@ def test_devices_pass_from_one_job_to_another_between_two_looks() -> None:
     after = by_value(
         nodes=nodes,
         running={"first": {"on": {"n1": [1]}}, "second": {"on": {"n1": [0]}}},
-        pending={"third": {"gpus": 1}},
+        pending={"third": {"gpus": 1, "priority": "P0"}},
     )
     _, memo = plan(before)
 
