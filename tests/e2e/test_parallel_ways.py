@@ -53,6 +53,23 @@ def test_split_weights_learn_what_whole_ones_learn_and_resume_exactly(tmp_path: 
     assert weights(tmp_path / "split") == first
 
 
+def test_weights_kept_between_the_passes_train_and_resume_alike(tmp_path: Path) -> None:
+    settings = SHARDED | {"tuner_type": "full", "fsdp_reshard_after_forward": False}
+    alone = a_run(tmp_path / "alone", accumulation=2, tuner_type="full", **SETTINGS)
+    kept = a_run(tmp_path / "kept", **settings)
+    assert [train_here(alone), launched(kept)] == [0, 0]
+    assert losses(kept) == pytest.approx(losses(alone), abs=1e-5)
+    assert runs(kept) == ["fsdp2, weights kept between passes"]
+    assert result(kept)["metrics"]["optimizer_bytes"] < (
+        0.55 * result(alone)["metrics"]["optimizer_bytes"]
+    )
+
+    (tmp_path / "kept" / "checkpoints" / "step-000006").rename(tmp_path / "gone")
+    again = a_run(tmp_path / "kept", number=2, resumes=True, **settings)
+    assert launched(again) == 0
+    assert losses(again) == {step: losses(kept)[step] for step in (4, 5, 6)}
+
+
 def test_an_adapter_on_split_weights_goes_on_with_twice_the_processes(tmp_path: Path) -> None:
     settings = SHARDED | {"lora_dropout": 0.0}
     two = a_run(tmp_path, accumulation=2, **settings)

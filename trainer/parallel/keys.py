@@ -16,6 +16,14 @@ PARALLEL_KEYS: Mapping[str, Key] = MappingProxyType(
             text="Split weights, gradients and optimizer states among all devices. Default: each "
             "device has all of them (DDP).",
         ),
+        "fsdp_reshard_after_forward": Key(
+            type="boolean",
+            default=True,
+            only={"fsdp": ("fsdp2",)},
+            text="Free a layer's gathered weights after its forward pass and gather them again for "
+            "the backward pass (what ZeRO-3 does); false keeps them in between (what ZeRO-2 does): "
+            "more memory, fewer messages.",
+        ),
         "sequence_parallel_size": Key(
             type="integer",
             default=1,

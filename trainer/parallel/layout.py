@@ -18,6 +18,8 @@ class Layout:
     """Processes that share a row."""
     sharding: str | None
     """``fsdp2``: weights, gradients and states are split among all processes."""
+    reshards: bool = True
+    """Whether a layer's gathered weights are freed between its forward and backward pass."""
 
     @property
     def data(self) -> int:
@@ -31,6 +33,7 @@ def layout_of(train: Mapping[str, Any], world_size: int) -> Layout:
         world_size=world_size,
         sequence=train.get("sequence_parallel_size") or 1,
         sharding=train.get("fsdp"),
+        reshards=train.get("fsdp_reshard_after_forward") is not False,
     )
 
 

@@ -22,6 +22,7 @@ def arguments(layout: Layout, *, layers: list[str]) -> dict[str, Any]:
         "fsdp": "full_shard auto_wrap",
         "fsdp_config": {
             "version": 2,
+            "reshard_after_forward": layout.reshards,
             "transformer_layer_cls_to_wrap": layers,
             "state_dict_type": SHARDS,
             "cpu_ram_efficient_loading": False,
@@ -81,7 +82,9 @@ def check_model(model: Any, layout: Layout) -> str:
 
     split = [isinstance(each, DTensor) for each in model.parameters()]
     if isinstance(model, FSDPModule) and all(split):
-        found, is_right = "fsdp2", layout.sharding == "fsdp2"
+        kept = not _reshards(model)
+        found = "fsdp2, weights kept between passes" if kept else "fsdp2"
+        is_right = layout.sharding == "fsdp2" and layout.reshards is not kept
     elif isinstance(model, DistributedDataParallel) and not any(split):
         found, is_right = "ddp", layout.sharding is None and layout.world_size > 1
     elif not any(split):
@@ -93,5 +96,19 @@ def check_model(model: Any, layout: Layout) -> str:
     return found
 
 
+def _reshards(model: Any) -> bool:
+    """Return whether every repeated layer frees its gathered weights after its forward pass."""
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    names = {f"FSDP{name}" for name in inner._no_split_modules}  # as torch renames what it wraps
+    groups = [
+        group
+        for module in model.modules()
+        if type(module).__name__ in names
+        for group in module._get_fsdp_state()._fsdp_param_groups
+    ]
+    return bool(groups) and all(group.post_forward_mesh_info is not None for group in groups)
+
+
 def _words(layout: Layout) -> str:
-    return f"{layout.sharding or 'ddp'} on {layout.world_size} processes"
+    kept = "" if layout.reshards else ", weights kept between passes,"
+    return f"{layout.sharding or 'ddp'}{kept} on {layout.world_size} processes"

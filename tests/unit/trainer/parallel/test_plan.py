@@ -1,5 +1,7 @@
 """What runs is compared with what was asked for; what can not run is refused."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +11,7 @@ pytest.importorskip("accelerate")
 
 import torch
 from accelerate.utils import DistributedType
+from torch.distributed.fsdp import fully_shard
 
 from trainer.config import RequestError, train_problems
 from trainer.parallel import plan
@@ -19,6 +22,43 @@ MINIMAL = {"task": "sft", "model": "random:qwen3-tiny", "dataset": "sample:suppo
 
 def layout(world_size: int = 2, sharding: str | None = None, sequence: int = 1) -> Layout:
     return Layout(world_size=world_size, sequence=sequence, sharding=sharding)
+
+
+@pytest.fixture
+def alone_in_a_group(tmp_path: Path) -> Iterator[None]:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1
+    )
+    yield
+    torch.distributed.destroy_process_group()
+
+
+class Layer(torch.nn.Linear):  # type: ignore[misc]
+    """A repeated layer."""
+
+
+class Model(torch.nn.Sequential):  # type: ignore[misc]
+    """Two of them."""
+
+    _no_split_modules = ("Layer",)
+
+
+@pytest.mark.usefixtures("alone_in_a_group")
+@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize("asked", [True, False])
+def test_weights_kept_between_the_passes_are_told_from_weights_freed(
+    runs: bool, asked: bool
+) -> None:
+    model = Model(Layer(2, 2), Layer(2, 2))
+    for each in (*model, model):
+        fully_shard(each, reshard_after_forward=runs)
+    wanted = Layout(world_size=1, sequence=1, sharding="fsdp2", reshards=asked)
+
+    if asked is runs:
+        assert ("kept" in plan.check_model(model, wanted)) is not runs
+        return
+    with pytest.raises(RequestError, match="but what runs is fsdp2"):
+        plan.check_model(model, wanted)
 
 
 def accelerator(kind: DistributedType, is_fsdp2: bool = False) -> Any:
