@@ -29,9 +29,16 @@ def footer_line(
 
 
 def _usage(branch: StatusBranch, statuses: Iterable[JobStatus]) -> str:
-    used = devices_in_use(statuses)
+    known = tuple(statuses)
+    used = devices_in_use(known)
     devices = branch.cursor.devices if branch.cursor else 0
-    noun = device_noun((device for _, device in used), max(len(used), devices))
+    seen = used or {  # with nothing in use, past attempts tell what the fleet is made of
+        pair
+        for status in known
+        for attempt in status.attempts
+        for pair in attempt.allocation.devices()
+    }
+    noun = device_noun((device for _, device in seen), max(len(used), devices))
     return f"{len(used)} of {devices} {noun} in use" if devices else f"{len(used)} {noun} in use"
 
 

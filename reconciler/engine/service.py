@@ -149,7 +149,11 @@ class _Service:
             statuses=self._statuses,
             assembler=Assembler(source, self._cache),
             launches=Launches(source.tree, known=self._main.known, cache=self._cache, place=place),
-            launcher=launcher(self._platform.launcher.kind, Path(place.runs_dir)),
+            launcher=launcher(
+                self._platform.launcher.kind,
+                Path(place.runs_dir),
+                pass_environment=self._platform.launcher.pass_environment,
+            ),
             machine=Machine(NvmlSource(), log),
             notifier=notifier,
             state=state,

@@ -17,6 +17,7 @@ from reconciler.domain.policy import (
     PreemptionPolicy,
     RetryPolicy,
     ScoreWeights,
+    SpreadSlowdown,
 )
 from reconciler.domain.problem import SpecProblem
 from reconciler.domain.team import Member, Team
@@ -29,10 +30,12 @@ ANY = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LauncherSettings:
-    """Which launcher runs attempts, and the root of its run directories."""
+    """Which launcher runs attempts, the root of its run directories, and the names of the
+    reconciler's environment variables that jobs get beside the usual ones."""
 
     kind: str
     runs_dir: str
+    pass_environment: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +172,8 @@ def build_policy(document: Mapping[str, Any]) -> Policy:
         }
     if "weights" in document:
         given["weights"] = ScoreWeights(**document["weights"])
+    if "spread_slowdown" in document:
+        given["spread_slowdown"] = SpreadSlowdown(**document["spread_slowdown"])
     given["preemption"] = _preemption(document.get("preemption", {}))
     given["retry"] = _retry(document.get("retry", {}))
     given["deletion"] = _deletion(document.get("deletion", {}))
@@ -263,6 +268,12 @@ def build_sink(name: str, document: Mapping[str, Any]) -> Sink:
     )
 
 
+def build_launcher(row: Mapping[str, Any]) -> LauncherSettings:
+    """Return the settings of the launcher in ``conf/launcher``."""
+    passed = tuple(sorted(set(row.get("pass_environment", ()))))
+    return LauncherSettings(kind=row["kind"], runs_dir=row["runs_dir"], pass_environment=passed)
+
+
 def build_platform(found: PlatformDocuments) -> Platform:
     """Return the platform, :data:`NO_PLATFORM` where ``headway.yaml`` gave none."""
     if found.headway is None:
@@ -273,7 +284,7 @@ def build_platform(found: PlatformDocuments) -> Platform:
         discovers_devices=found.headway["cluster"].get("discover", False),
         teams={TeamName(name): build_team(name, row) for name, row in sorted(found.teams.items())},
         policy=build_policy(found.headway["policy"]),
-        launcher=LauncherSettings(**found.headway["launcher"]),
+        launcher=build_launcher(found.headway["launcher"]),
         budgets={name: build_budget(name, row) for name, row in sorted(found.budgets.items())},
         sinks={name: build_sink(name, row) for name, row in sorted(found.sinks.items())},
         unusable_teams=frozenset(found.unusable_teams),

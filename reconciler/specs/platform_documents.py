@@ -25,6 +25,7 @@ Gpus = Annotated[int, Field(ge=1)]
 RackId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
 NodeIds = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}(\[[0-9]{1,5}-[0-9]{1,5}\])?$")]
 DeviceType = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 ClassName = Literal["P0", "P1", "P2", "P3", "P4"]
 
 
@@ -96,6 +97,11 @@ class DeletionConf(Section):
     brake_share: Share | None = None
 
 
+class SpreadSlowdownConf(Section):
+    nodes: Annotated[float, Field(ge=1)] | None = None
+    racks: Annotated[float, Field(ge=1)] | None = None
+
+
 class PolicyConf(Section):
     order: Literal["score", "value"] | None = None
     weights: Weights | None = None
@@ -104,6 +110,7 @@ class PolicyConf(Section):
     retry: RetryConf | None = None
     deletion: DeletionConf | None = None
     waiting_bounds: dict[ClassName, Duration] | None = None
+    spread_slowdown: SpreadSlowdownConf | None = None
     cycle: Duration | None = None
     rerank_every: Duration | None = None
     lease: Duration | None = None
@@ -117,6 +124,8 @@ class LauncherConf(Section):
     kind: Literal["local"]
     runs_dir: Annotated[str, Field(min_length=1)]
     """Folder of the run directories, absolute or relative to where the reconciler runs."""
+    pass_environment: list[Variable] = Field(default_factory=list)
+    """Variables of the reconciler that jobs get as well: names, never values."""
 
 
 class PlatformConf(Section):

@@ -1,18 +1,24 @@
 """Who runs, who waits, and when: the rows, their order, and every form they are printed in."""
 
 import json
+from datetime import UTC
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from reconciler.cli.commands.queue import rows_of
+from reconciler.cli.footer import footer_line
+from reconciler.domain.attempt import AttemptPhase
+from reconciler.domain.cluster import Allocation, NodeShare
 from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobPhase
+from reconciler.domain.units import DeviceId, NodeName
 from reconciler.errors import GitError
 from reconciler.specs.serialize import status_to_json
 from tests.unit.cli.command_line import Headway
-from tests.unit.cli.sample_fleet import a_status, at, forecast, statuses, write_branch
+from tests.unit.cli.sample_fleet import a_status, an_attempt, at, forecast, statuses, write_branch
 
 IN_ORDER = [
     "risk/align-70b", "recsys/qwen3-dpo", "vision/probe", "search/embed-v2",
@@ -194,3 +200,15 @@ def test_watching_outlives_a_remote_that_does_not_answer(
     assert said.code == 130
     assert said.out.count("in use") == 1
     assert said.err.count("warning: git for-each-ref") == 2
+
+
+def test_with_nothing_in_use_past_attempts_tell_what_the_fleet_is_made_of() -> None:
+    slots = Allocation(shares=(NodeShare(node=NodeName("laptop"), devices=(DeviceId("cpu-0"),)),))
+    ended = an_attempt("a/b", 1, slots, phase=AttemptPhase.SUCCEEDED, ended_at=at("Mon 10:00"))
+    done = a_status("a/b", JobPhase.SUCCEEDED, Reason.COMPLETED, attempts=(ended,))
+    branch = SimpleNamespace(
+        cursor=SimpleNamespace(devices=8), seen_at=at("Mon 10:00"), ref=SimpleNamespace(commit="a1")
+    )
+    said = footer_line(branch, [done], UTC, at("Mon 10:01"), shown=0)  # type: ignore[arg-type]
+
+    assert "0 of 8 CPU slots in use" in said

@@ -36,6 +36,13 @@ def test_this_fleet_s_platform_is_read() -> None:
     assert platform.cluster_of("support").id == "laptop"  # type: ignore[arg-type]
 
 
+def test_variables_that_jobs_get_as_well_are_names_in_conf() -> None:
+    text = "kind: local\nruns_dir: runs\npass_environment: [HF_TOKEN, HEADWAY_REGISTER]\n"
+    platform = read(JOB, files={"conf/launcher/local.yaml": text}).platform
+
+    assert platform.launcher.pass_environment == ("HEADWAY_REGISTER", "HF_TOKEN")
+
+
 def test_the_policy_file_writes_the_planner_s_defaults_out() -> None:
     headway = "defaults: [cluster: laptop, policy: default, launcher: local, _self_]\n"
     files = {"conf/headway.yaml": headway + "api_version: headway/v1\n"}
@@ -110,6 +117,11 @@ def test_a_range_keeps_its_width() -> None:
         ("policy/default", "cycle: 15\n", "write 15h, 15m or 15s"),
         ("policy/default", "ordr: score\n", "no known key"),
         ("launcher/local", "kind: slurm\nruns_dir: runs\n", "must be one of local"),
+        (
+            "launcher/local",
+            "kind: local\nruns_dir: runs\npass_environment: [HF_TOKEN=abc]\n",
+            "not written",
+        ),
         ("headway", "defaults: [cluster: lapt, _self_]\napi_version: headway/v1\n", "laptop"),
         ("headway", "defaults: [cluster: laptop]\napi_version: headway/v1\n", "_self_"),
         ("headway", "api_version: headway/v1\n", "cluster is missing"),
