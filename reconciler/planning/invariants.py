@@ -170,11 +170,7 @@ def _quota_kept(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Plan) 
     """
     if snapshot.desired.is_rewritten:
         return
-    types = {
-        (node.name, device.id): device.type
-        for node in snapshot.cluster.nodes
-        for device in node.devices
-    }
+    types = _device_types(snapshot)
     tables = ("now", "later", "started", "gained")
     counts: dict[str, dict[str, Counter[str]]] = {name: {} for name in tables}
     for job, kind, allocation in _held(jobs, plan):
@@ -194,6 +190,15 @@ def _quota_kept(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Plan) 
         most = max(now if started else 0, later if gained else 0)
         if most > limit:
             raise _broken("quota is kept", f"{account}: {most} of {device_type}, quota {limit}")
+
+
+def _device_types(snapshot: Snapshot) -> Mapping[_Key, str]:
+    """Return the type of every device."""
+    return {
+        (node.name, device.id): device.type
+        for node in snapshot.cluster.nodes
+        for device in node.devices
+    }
 
 
 def _count(
@@ -263,11 +268,27 @@ def _victim_serves(
     by_score = snapshot.policy.order is Order.SCORE
     if by_score and mine.priority <= theirs.priority:
         raise _broken("victims are of a strictly lower class", f"{job} for {preemptor.job}")
-    is_firm = preemptor.job in plan.planner_state.value.firm
-    if mine.priority < theirs.priority and not is_firm:
-        raise _broken("victims are of no more urgent class", f"{job} for {preemptor.job}")
+    if mine.priority < theirs.priority:
+        is_firm = preemptor.job in plan.planner_state.value.firm
+        if not is_firm and not _is_reclaimed(snapshot, jobs, mine.team, theirs.team):
+            raise _broken("victims are of no more urgent class", f"{job} for {preemptor.job}")
     if mine.priority is PriorityClass.P0:
         raise _broken("a P0 is nobody's victim", f"{job} for {preemptor.job}")
+
+
+def _is_reclaimed(
+    snapshot: Snapshot, jobs: Mapping[JobId, Standing], borrower: TeamName, lender: TeamName
+) -> bool:
+    """True if one team of a cohort holds more than its own quota while the other asks."""
+    mine, theirs = snapshot.teams.get(borrower), snapshot.teams.get(lender)
+    if mine is None or theirs is None or mine.cohort is None or mine.cohort != theirs.cohort:
+        return False
+    types = _device_types(snapshot)
+    held: Counter[str] = Counter()
+    for job, standing in jobs.items():
+        if standing.live is not None and job.startswith(f"{borrower}/"):
+            _count(held, standing.live.allocation, types, mine.quota_gpus)
+    return any(held[kind] > limit for kind, limit in mine.quota_gpus.items())
 
 
 def _actions_match(jobs: Mapping[JobId, Standing], plan: Plan) -> None:
