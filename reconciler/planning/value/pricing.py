@@ -222,28 +222,27 @@ class Market:
 
 
 def _cheapest(here: list[tuple[Candidate, int]], wanted: int) -> list[Candidate]:
-    """Return few cheap victims of one row that free ``wanted`` devices on it: the cheapest per
-    device, less whoever is not needed, or one alone that is cheaper still."""
+    """Return the cheapest victims of one row that free ``wanted`` devices on it.
+
+    Exact: of all sets that free so many of them, more counting no further, the cheapest is kept.
+    """
     if len(here) == 1:
         return [here[0][0]]
-    by_price = sorted(here, key=lambda pair: (pair[0].rate / pair[1], pair[0].facts.job))
-    chosen: list[tuple[Candidate, int]] = []
-    got = 0
-    for pair in by_price:
-        chosen.append(pair)
-        got += pair[1]
-        if got >= wanted:
-            break
-    for pair in sorted(chosen, key=lambda pair: -pair[0].rate):
-        if len(chosen) > 1 and got - pair[1] >= wanted:
-            chosen.remove(pair)
-            got -= pair[1]
-    alone = [pair for pair in here if pair[1] >= wanted]
-    if alone:
-        one = min(alone, key=lambda pair: (pair[0].rate, pair[0].facts.job))
-        if one[0].rate < sum(each.rate for each, _ in chosen):
-            chosen = [one]
-    return [each for each, _ in chosen]
+    best: list[tuple[float, float, tuple[Candidate, ...]] | None] = [None] * (wanted + 1)
+    best[0] = (0.0, 0.0, ())
+    for each, count in here:
+        for got in range(wanted - 1, -1, -1):
+            before = best[got]
+            if before is None:
+                continue
+            rate, price = before[0] + each.rate, before[1] + each.price
+            now = min(got + count, wanted)
+            known = best[now]
+            if known is None or (rate, price) < known[:2]:
+                best[now] = (rate, price, (*before[2], each))
+    found = best[wanted]
+    assert found is not None  # together they free enough
+    return list(found[2])
 
 
 def _total(here: list[tuple[Candidate, int]]) -> int:
