@@ -34,6 +34,7 @@ from reconciler.planning.topology import allocation_of
 from reconciler.planning.urgent import Front, urgency
 from reconciler.planning.value.decide import ValueMemo, decide
 from reconciler.planning.value.fleet import Choices, Start
+from reconciler.planning.wait_or_split import WaitOrSplit
 from reconciler.planning.waits import Waits, wait
 
 MOST_REFUSALS = 20
@@ -66,10 +67,11 @@ class ByValue:
         )
         self.promised = promises(shapes, books, desk, self._room, self._access)
         self._free_of_victims = self._may_begin()
-        promised = 0
+        self._kept = 0
         for promise in self.promised.values():
-            promised |= promise.devices
-        self.given = Given(free=shapes.where.ready & ~(desk.holdings.taken | promised))
+            self._kept |= promise.devices
+        self.given = Given(free=shapes.where.ready & ~(desk.holdings.taken | self._kept))
+        self._blocked: list[JobId] = []
         self._elastic = Elastic(
             snapshot=snapshot, shapes=shapes, books=books, desk=desk, access=self._access
         )
@@ -78,6 +80,9 @@ class ByValue:
             snapshot.planner_state.interruptions, snapshot.teams, snapshot.now
         )
         self.choices: Choices | None = None
+        self.places = WaitOrSplit(
+            snapshot=snapshot, shapes=shapes, books=books, desk=desk, access=self._access
+        )
 
     def decisions(self, memo: ValueMemo, before: Mapping[JobId, Decision]) -> dict[JobId, Decision]:
         """Return the decision about every job that wants devices, and about every victim.
@@ -135,9 +140,12 @@ class ByValue:
             for job in (self.choices.ranking if self.choices is not None else ())
             if job not in self.given.starts and job not in self.given.holds
         ]
+        kept = self.places.kept(self.given.free)
+        self.given.free &= ~kept
         self._elastic.start_smaller(asking, self.given, self._room)
-        if not asking and not self.promised:
+        if not (asking or self.promised or self.given.awaited or self._blocked):
             self._elastic.grow(self.given, self._room)
+        self.given.free |= kept
 
     def _may_begin(self) -> frozenset[JobId]:
         """Return the jobs whose victims have left and whose team may begin on what was kept."""
@@ -169,9 +177,12 @@ class ByValue:
             interruptions=self.interruptions,
             elastic=self._elastic,
             open_to=self._access.open_to,
+            promised=self._kept,
             firm=self._snapshot.planner_state.value.firm,
         )
-        return inside | front.serve(sorted(asking))
+        dealt = front.serve(sorted(asking))
+        self._blocked = front.blocked
+        return inside | dealt
 
     def _start_elsewhere(self) -> set[JobId]:
         """Start jobs that still wait for victims where there is room for them meanwhile."""
@@ -201,9 +212,17 @@ class ByValue:
             snapshot=self._snapshot, books=self._books, rows=self._rows, desk=self._desk
         )
         out = self._served | self._agenda.bars.keys() | self.promised.keys()
+        leaving = self.given.stops.keys() | self.given.awaited
         for _ in range(len(self._desk.waiting) + 1):
             choices = decide(
-                question.fleet(self._free_rows(), self._room, out | refused, self.given.stops),
+                question.fleet(
+                    self._free_rows(),
+                    self._room,
+                    out | refused | self.places.settled,
+                    leaving,
+                    self._blocked,
+                    self.places.edges(),
+                ),
                 self._snapshot.planner_state.value,
                 self._snapshot.now,
                 question.rules(),
@@ -212,6 +231,8 @@ class ByValue:
             self.choices = choices
             given, room, broken = self._give(choices)
             if broken is None:
+                if self.places.asks_again(choices, given, room, self.given, self._room):
+                    continue
                 self.given, self._room = given, room
                 return
             refused.add(broken)
@@ -299,6 +320,7 @@ class ByValue:
         for job, bar in self.bars.items():
             if bar is not None and job not in decided:
                 decided[job] = wait(job, bar.reason, bar.detail, before)
+        decided.update(self.places.decisions(decided, before))
         waits = Waits(self._rows, self._free_rows(), self._room, self._where.unit)
         kinds = self._desk.kinds
         rest = [(job, kinds[job]) for job in self._desk.waiting if job not in decided]
@@ -311,6 +333,8 @@ class ByValue:
 
     def _free_rows(self) -> list[int]:
         """Return what is free in each row once what was given is given."""
-        if not (self.promised or self.given.starts or self.given.holds or self._agenda.calendar):
+        given = self.given
+        touched = given.starts or given.holds or given.awaited
+        if not (self.promised or touched or self._agenda.calendar):
             return free_rows(self._rows, self._desk.holdings)
-        return self._rows.counts(self.given.free & ~self._reserved)
+        return self._rows.counts(given.free & ~self._reserved)

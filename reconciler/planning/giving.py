@@ -1,5 +1,6 @@
 """Devices given while one cycle is decided, and who has to leave for them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from reconciler.domain.units import JobId
@@ -21,6 +22,8 @@ class Given:
     """Devices nobody has and nobody was given."""
     freeing: int = 0
     """Devices of this cycle's victims that nobody was given yet."""
+    awaited: set[JobId] = field(default_factory=set)
+    """Running jobs whose end somebody waits for: nobody else may make them leave."""
 
     def copy(self) -> "Given":
         """Return what was given so far, to go on from."""
@@ -31,6 +34,7 @@ class Given:
             stops=dict(self.stops),
             free=self.free,
             freeing=self.freeing,
+            awaited=set(self.awaited),
         )
 
     def start(self, job: JobId, devices: int) -> None:
@@ -43,6 +47,12 @@ class Given:
         self.holds[job] = devices
         self.free &= ~devices
         self.freeing &= ~devices
+
+    def await_ends(self, devices: int, jobs: Iterable[JobId]) -> None:
+        """Let nobody begin on devices that somebody waits for until these jobs have ended."""
+        self.free &= ~devices
+        self.freeing &= ~devices
+        self.awaited.update(jobs)
 
     def stop(self, victim: JobId, for_job: JobId, devices: int) -> None:
         """Ask a victim to leave its devices."""

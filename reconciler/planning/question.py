@@ -36,10 +36,18 @@ class Question:
         )
 
     def fleet(
-        self, free: Sequence[int], room: Room, out: Collection[JobId], stopped: Collection[JobId]
+        self,
+        free: Sequence[int],
+        room: Room,
+        out: Collection[JobId],
+        stopped: Collection[JobId],
+        urgent: Iterable[JobId] = (),
+        edges: Sequence[tuple[int, int, int]] = (),
     ) -> Fleet:
-        """Return the fleet; ``out`` wait but are not asked about, ``stopped`` leave already.
+        """Return the fleet; ``out`` wait but are not asked about, ``stopped`` leave for somebody.
 
+        ``urgent`` are those of ``out`` for which nobody's leaving makes room; ``edges`` are kept
+        (``Fleet.edges``).
         An urgent job that is asked about has no right left to go first.
         """
         desk = self.desk
@@ -68,6 +76,8 @@ class Question:
             headroom=room.headroom(),
             account=self._accounts(room),
             shut=self.rows.shut,
+            edges=edges,
+            urgent=[desk.waiting[job] for job in urgent],
         )
 
     def _of_allowed_types(

@@ -1,13 +1,18 @@
 """Who goes before the value order: urgent jobs, and teams that want back what they lent.
 
 A P0 starts where there is room, else the cheapest set of victims by lost work is asked to leave for
-it, as in the order by score: only lower classes, nobody for what is free soon anyway, and no more
-than its team's interruption budget.  A team of a cohort that asks for no more than its own quota,
-and is kept from it by borrowers, gets it back from those who borrowed.
+it, as in the order by score: only lower classes and no more than its team's interruption budget.
+For what is free soon anyway it waits two minutes from its submission on, and nobody else gets it
+meanwhile.  A job with a firm place kept its place when it began: it is a P0's victim where nobody
+else will do, and goes before all but P0s to come back.  A P0 that nobody's leaving helps keeps rows
+from work that cannot be stopped (``blocked``).
+
+A team of a cohort that asks for no more than its own quota, and is kept from it by borrowers, gets
+it back from those who borrowed.
 """
 
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from reconciler.domain.job import PriorityClass
@@ -26,6 +31,9 @@ from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.value.fleet import JobFacts
 
+PATIENCE_S = 120
+"""How long from its submission on an urgent job waits for what is free soon by itself: believed
+ends are often wrong, so it does not wait for them for ever."""
 MOST_RECLAIMS = 8
 """Jobs whose team wants its quota back that are looked at in one cycle."""
 
@@ -33,6 +41,16 @@ MOST_RECLAIMS = 8
 def urgency(job: JobId, facts: JobFacts) -> tuple[int, int, JobId]:
     """Return the key by which urgent jobs go: the nearest deadline first, then who came first."""
     return (facts.deadline or facts.arrived + 10**9, facts.arrived, job)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soon:
+    """Devices that a job finds free once some running jobs have ended by themselves."""
+
+    end: Instant
+    devices: int
+    jobs: tuple[JobId, ...]
+    """Who is on them until then and was not asked to leave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +67,12 @@ class Front:
     elastic: Elastic
     open_to: Callable[[JobId], int]
     """Devices on which a job may start, as reservations allow."""
+    promised: int
+    """Devices kept for somebody already, some of them still taken by who is leaving."""
     firm: Container[JobId]
-    """Jobs that nobody may stop."""
+    """Jobs that have reached their waiting bound."""
+    blocked: list[JobId] = field(default_factory=list)
+    """Urgent jobs for which nobody's leaving makes room, in the order in which they go."""
 
     def serve(self, waiting: Iterable[JobId]) -> set[JobId]:
         """Give devices to urgent and reclaiming jobs of ``waiting``; return those dealt with."""
@@ -69,20 +91,33 @@ class Front:
         """Return False for a job that has no right to be served first any more."""
         if self._start(contender):
             return True
+        job, team = contender.job, contender.spec.team
+        soon = self._soon(contender, wishes)
+        if soon is not None and soon.end <= self.desk.waiting[job].arrived + PATIENCE_S:
+            self.given.await_ends(soon.devices, soon.jobs)
+            return True
         rules = self.snapshot.policy.preemption
         lower = {
             level for level in PriorityClass if may_preempt(level, contender.spec.priority, rules)
         }
-        found = self._victims(
-            contender, wishes, lambda job: PriorityClass(self.desk.running[job].level) in lower
-        )
-        team = contender.spec.team
-        if found is not None:
-            if not self.interruptions.allows(team, len(found.victims)):
-                return False
-            self.interruptions.spend(team, len(found.victims))
-            self._hold(contender, found)
+        found = None
+        for may_be_firm in (False, True):
+            found = found or self._victims(
+                contender, wishes, partial(self._is_lower, lower, may_be_firm)
+            )
+        if found is None:
+            self.blocked.append(job)
+            return True
+        if not self.interruptions.allows(team, len(found.victims)):
+            return False
+        self.interruptions.spend(team, len(found.victims))
+        self._hold(contender, found)
         return True
+
+    def _is_lower(self, lower: Container[PriorityClass], may_be_firm: bool, job: JobId) -> bool:
+        if job in self.firm and not may_be_firm:
+            return False
+        return PriorityClass(self.desk.running[job].level) in lower
 
     def _start(self, contender: Contender) -> bool:
         """Start a job where there is room, if there is."""
@@ -132,7 +167,7 @@ class Front:
 
         return choose_victims(
             contender,
-            self._soon(contender, wishes, open_to),
+            None,
             ground=Ground(now=self.snapshot.now, where=where, free=free, allowed=allowed),
             holders=holders,
             policy=self.snapshot.policy.preemption,
@@ -140,29 +175,35 @@ class Front:
 
     def _candidates(self, wishes: Wishes, may_stop: Callable[[JobId], bool]) -> Iterable[Holder]:
         for job, facts in self.desk.running.items():
-            is_free_to = facts.preemptible and not facts.rush and job not in self.firm
-            if is_free_to and job not in self.given.stops and may_stop(job):
+            is_leaving = job in self.given.stops or job in self.given.awaited
+            if facts.preemptible and not facts.rush and not is_leaving and may_stop(job):
                 holder = wishes.holder(self.books.live[job], self.books.settled[job])
                 if holder.victim is not None:
                     yield holder
 
-    def _soon(self, contender: Contender, wishes: Wishes, open_to: int) -> Instant | None:
-        """Return when the job would start without stopping anybody, if that is soon."""
-        now = self.snapshot.now
+    def _soon(self, contender: Contender, wishes: Wishes) -> "Soon | None":
+        """Return where the job would start without stopping anybody, if that is soon."""
+        now, where = self.snapshot.now, self.shapes.where
+        open_to = self.open_to(contender.job)
         free = self.given.free & open_to
         ends = []
         for job, standing in self.books.live.items():
-            if job not in self.given.stops:
+            if job not in self.given.stops and job not in self.given.awaited:
                 holder = wishes.holder(standing, self.books.settled[job])
-                ends.append((holder.until.p50, job, holder.devices))
-        horizon = now + self.snapshot.policy.preemption.restart_s + 2 * contender.spec.grace_s
+                ends.append((holder.until.p50, job, holder.devices & ~self.promised))
+        horizon = now + self.snapshot.policy.preemption.restart_s + contender.spec.grace_s
         allowed = self.room.allowed_bits(contender.spec.team, contender.shape.count)
-        for end, _, devices in sorted(ends):
+        ended: list[tuple[JobId, int]] = []
+        for end, job, devices in sorted(ends):
             if end > horizon:
                 break
-            free |= devices & self.shapes.where.ready & open_to
-            if place(contender.shape, free & allowed, self.shapes.where) is not None:
-                return end
+            free |= devices & where.ready & open_to
+            ended.append((job, devices))
+            found = place(contender.shape, free & allowed, where)
+            if found is not None:
+                stay = self.desk.running
+                jobs = tuple(job for job, devices in ended if devices & found and job in stay)
+                return Soon(end=end, devices=found, jobs=jobs)
         return None
 
     def _reclaim(self, waiting: Iterable[JobId], wishes: Wishes) -> set[JobId]:
@@ -176,9 +217,11 @@ class Front:
             contender = wishes.pending(self.books.standings[job], None, holders=())
             if self.room.allowed_bits(contender.spec.team, contender.shape.count):
                 continue  # it is not the quota that keeps it: the order by value decides
-            found = self._victims(
-                contender, wishes, partial(self._has_borrowed, contender.spec.team)
-            )
+            found = None
+            if self._soon(contender, wishes) is None:
+                found = self._victims(
+                    contender, wishes, partial(self._has_borrowed, contender.spec.team)
+                )
             if found is not None:
                 self._hold(contender, found)
                 dealt.add(job)
@@ -186,4 +229,6 @@ class Front:
 
     def _has_borrowed(self, lender: TeamName, job: JobId) -> bool:
         team = TeamName(job.split("/")[0])
-        return team != lender and self.room.shares(team, lender) and bool(self.room.over(team))
+        if job in self.firm or team == lender:
+            return False
+        return self.room.shares(team, lender) and bool(self.room.over(team))

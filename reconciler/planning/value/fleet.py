@@ -79,8 +79,7 @@ class JobFacts:
     bound: int = 0
     """The waiting bound of its class in seconds; 0: the fleet's budget alone."""
     reach_s: int = 0
-    """How long its devices must be taken for spoken for once it starts; 0: for ever.  A job that
-    can be stopped reaches as far as stopping it takes, another one as far as its limit."""
+    """After how long it is gone if it starts and nobody asks it to leave; 0: nobody knows."""
     save_s: int = 20
     """What stopping it costs: seconds its devices stay held while it checkpoints."""
     restore_s: int = 60
@@ -114,6 +113,9 @@ class Fleet:
     running: Sequence[JobFacts]
     aside: Sequence[JobFacts] = ()
     ended: Sequence[Ended] = ()
+    urgent: Sequence[JobFacts] = ()
+    """Those of ``aside`` that go before everybody and for which stopping makes no room: rows are
+    kept for them from work that cannot be stopped."""
     shut: frozenset[int] = frozenset()
     """Rows on which nothing may start: stopping somebody there makes no room."""
     edges: Sequence[tuple[int, int, int]] = ()

@@ -20,7 +20,7 @@ from reconciler.planning.value.pricing import Candidate, Market, Room
 from reconciler.planning.value.ranking import Valuation
 
 MOST_DRAINS = 8
-"""Firm gangs that get rows of their own at once."""
+"""Firm or urgent gangs that get rows of their own at once."""
 
 
 _Shape: TypeAlias = tuple[int, int, Within, bool, frozenset[int]]
@@ -56,6 +56,8 @@ class Pass:
 
     def run(self, order: Iterable[JobFacts]) -> None:
         """Decide about every waiting job, in the order given."""
+        for facts in self.fleet.urgent:
+            self._drain(facts)
         returned: list[tuple[float, JobId, JobFacts]] = []
         for facts in order:
             if not (facts.rush or facts.job in self.firm):
@@ -219,15 +221,16 @@ class Pass:
         blockers = [
             each
             for each in (*self.fleet.running, *self.fleet.aside)
-            if each.held and (not each.preemptible or each.rush or each.job in firm)
+            if each.held
+            and (not each.preemptible or each.rush or (each.job in firm and not facts.rush))
         ]
-        before = firm[facts.job].nodes
+        before = firm[facts.job].nodes if facts.job in firm else ()
         found = drained(facts, self.fleet, self.valuation, blockers, self._closed, before)
         rows = () if found is None else found.rows
         if found is not None:
             self._drains += 1
             self._closed.update(dict.fromkeys(found.rows, found.clear_at))
-        if rows != before:
+        if facts.job in firm and rows != before:
             firm[facts.job] = replace(firm[facts.job], nodes=rows)
 
     def _open(self, held: Held) -> Held:
