@@ -14,7 +14,7 @@ from trainer.key import Key as Key  # declared there, so that parts can declare 
 from trainer.optimizers.keys import OPTIMIZER_KEYS
 from trainer.parallel.keys import PARALLEL_KEYS
 from trainer.quantised.keys import QUANTISED_KEYS
-from trainer.recipes.keys import CONVERSING, TASK_KEYS, TASKS, TEXTS
+from trainer.recipes.keys import CONVERSING, TASK_KEYS, TASKS, TEXTS, TOKENISED
 
 SFT = {"task": ("sft",)}
 LORA = {"tuner_type": ("lora",)}
@@ -114,6 +114,13 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             minimum=8,
             only={"packing": (True,)},
             text="Tokens of a packed row. Default: max_length.",
+        ),
+        "group_by_length": Key(
+            type="boolean",
+            default=False,
+            only=TOKENISED,
+            text="Samples of like length in the same step, so that less is padded; for runs "
+            "without packing.",
         ),
         "dataloader_num_workers": Key(
             type="integer",

@@ -17,6 +17,7 @@ from transformers import Trainer, set_seed
 from trainer import processes
 from trainer.callbacks.checkpoint import Saver
 from trainer.config import Request
+from trainer.lengths import of_samples
 from trainer.optimizers import building
 from trainer.packing import packing_length
 from trainer.parallel import plan, sequence
@@ -112,6 +113,8 @@ class Seams(Trainer):  # type: ignore[misc]
             seed=request.seed,
             batch=request.per_device_batch,
             sharers=request.layout.sequence,
+            step=request.global_batch,
+            lengths=of_samples(self.train_dataset) if request.train["group_by_length"] else None,
         )
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Any:

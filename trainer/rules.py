@@ -97,6 +97,13 @@ RULES: tuple[Rule, ...] = (
         nearest="remove target_modules or target_regex",
     ),
     Rule(
+        id="grouping_packed_rows",
+        when={"group_by_length": {"in": [True]}, "packing": {"in": [True]}},
+        refuse="group_by_length",
+        reason="packed rows all have the same length, there is nothing to group",
+        nearest="packing: true alone, which gains more",
+    ),
+    Rule(
         id="constant_without_warmup",
         when={"lr_scheduler_type": {"in": ["constant"]}, "warmup_ratio": {"above": 0}},
         refuse="warmup_ratio",
@@ -227,6 +234,10 @@ RENAMED: Mapping[str, str] = {
 _ONE_DEVICE = "fsdp: fsdp2"
 ABSENT: Mapping[str, tuple[str, str]] = {
     "load_in_8bit": ("the base is kept in 4 bits", "quant_method: bnb"),
+    "train_sampling_strategy": (
+        "samples are shuffled, or grouped by length",
+        "group_by_length: true",
+    ),
     "padding_free": ("one row of many samples needs packed rows", "packing: true"),
     "streaming": ("data are read whole, so that a resume is exact", "a smaller dataset"),
     "deepspeed": (

@@ -5,10 +5,13 @@ takes the next ``global_batch`` of it.  So every sample is seen once in each pas
 depends on the seed alone, and neither an interruption nor another number of processes changes
 it: what the first n steps saw is the first n x global_batch of the stream.  Where the last pass
 does not fill its last step, the step is filled from the next pass.
+
+With ``group_by_length`` a pass is put in another order: of some steps' worth of shuffled samples
+those of like length come in the same step.  What has been said of the stream holds all the same.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import torch
@@ -30,6 +33,37 @@ def shuffled(samples: int, *, seed: int, epoch: int) -> list[int]:
     return order
 
 
+STEPS_SORTED = 50
+"""Steps whose samples are sorted together by length, at most; the library has the same number..."""
+SORTINGS = 4
+"""...and in a pass there are at least as many such runs, so that passes differ."""
+
+
+def grouped(
+    order: list[int], *, lengths: Sequence[int], step: int, begun: int, seed: int, epoch: int
+) -> list[int]:
+    """Return ``order``, the shuffle of one pass, with samples of like length in the same step.
+
+    ``step`` samples make a step; ``begun`` of them came from the pass before.  Within a step
+    samples are sorted, so that each batch of it is padded least, whatever the number of
+    processes.  The first pass begins with its longest sample: memory that does not suffice shows
+    at once.
+    """
+    head = min(-begun % step, len(order))  # fills the step that the pass before began
+    run = step * max(min(STEPS_SORTED, len(order) // (step * SORTINGS)), 1)
+    groups: list[list[int]] = []
+    for start in range(head, len(order), run):
+        block = sorted(order[start : start + run], key=lambda number: -lengths[number])
+        groups += [block[first : first + step] for first in range(0, len(block), step)]
+    whole = [group for group in groups if len(group) == step]
+    short = [group for group in groups if len(group) < step]  # at most one: the end of the pass
+    whole = [whole[number] for number in shuffled(len(whole), seed=seed + 1, epoch=epoch)]
+    if epoch == 0 and whole:
+        longest = max(range(len(whole)), key=lambda number: lengths[whole[number][0]])
+        whole[0], whole[longest] = whole[longest], whole[0]
+    return [*order[:head], *(number for group in [*whole, *short] for number in group)]
+
+
 class StreamSampler(Sampler[int]):  # type: ignore[misc]
     """Yields the first ``length`` samples of the stream.
 
@@ -38,9 +72,20 @@ class StreamSampler(Sampler[int]):  # type: ignore[misc]
     """
 
     def __init__(
-        self, *, samples: int, length: int, seed: int, batch: int = 1, sharers: int = 1
+        self,
+        *,
+        samples: int,
+        length: int,
+        seed: int,
+        batch: int = 1,
+        sharers: int = 1,
+        step: int = 1,
+        lengths: Sequence[int] | None = None,
     ) -> None:
+        """``lengths`` None: samples of any length share a step of ``step`` samples."""
         self.samples = samples
+        self.step = step
+        self.lengths = lengths
         self.length = length
         self.seed = seed
         self.batch = batch
@@ -57,6 +102,15 @@ class StreamSampler(Sampler[int]):  # type: ignore[misc]
         epoch = 0
         while given < self.length:
             order = shuffled(self.samples, seed=self.seed, epoch=epoch)
+            if self.lengths is not None:
+                order = grouped(
+                    order,
+                    lengths=self.lengths,
+                    step=self.step,
+                    begun=given % self.step,
+                    seed=self.seed,
+                    epoch=epoch,
+                )
             yield from order[: self.length - given]
             given += len(order)
             epoch += 1

@@ -56,6 +56,7 @@ WITHOUT_EFFECT = frozenset(
         "logging_steps",
         "gradient_checkpointing",
         "dataloader_num_workers",
+        "group_by_length",
         "torch_dtype",
         "attn_impl",
         "init_from",

@@ -18,6 +18,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "full": {"tuner_type": "full"},
     "accumulation": SFT | {"accumulation": 3},
     "packing": SFT | {"packing": True, "packing_length": 512},
+    "grouped by length": SFT | {"group_by_length": True, "per_device": 2, "accumulation": 2},
     "data workers": SFT | {"dataloader_num_workers": 2},
     "evaluation between": SFT | {"split_dataset_ratio": 0.05, "eval_steps": 4},
     "adafactor": {"tuner_type": "full", "optim": "adafactor"},

@@ -23,6 +23,8 @@ TASKS: Mapping[str, str] = MappingProxyType(
 """Every task, and what it learns from."""
 
 TEXTS = {"task": ("pretrain", "sft")}
+TOKENISED = {"task": ("pretrain", "sft", "dpo", "reward")}
+"""Their samples are tokens before training begins; the others' texts are tokenised as it runs."""
 CONVERSING = {"task": ("sft", "dpo", "grpo", "reward")}
 DPO = {"task": ("dpo",)}
 GRPO = {"task": ("grpo",)}
