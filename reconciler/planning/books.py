@@ -17,11 +17,12 @@ from itertools import compress
 from operator import is_not
 from typing import TypeVar
 
+from reconciler.domain.cluster import NodeState
 from reconciler.domain.job import GangSize
 from reconciler.domain.plan import Decision, Verb
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.team import Team
-from reconciler.domain.units import AttemptId, Instant, JobId, TeamName
+from reconciler.domain.units import AttemptId, Instant, JobId, NodeName, TeamName
 from reconciler.planning.actions import asks_again
 from reconciler.planning.brake import returned
 from reconciler.planning.deletion import Pruning, is_at_stake, pruning
@@ -60,6 +61,7 @@ class Books:
     dependents: Mapping[JobId, tuple[JobId, ...]]
     due: tuple[tuple[Instant, JobId], ...]
     """A heap of when time alone may change what is settled; entries may be out of date."""
+    node_states: Mapping[NodeName, NodeState]
     touched: frozenset[JobId] | None
     """Jobs looked at again since the books these grew from; None: they grew from none."""
 
@@ -97,12 +99,8 @@ def _is_alike(before: Books, snapshot: Snapshot) -> bool:
 
 
 def differing(old: Mapping[Key, Value], new: Mapping[Key, Value]) -> set[Key]:
-    """Return the keys under which the two do not have the very same object."""
-    if len(old) == len(new):
-        keys = list(new)
-        if keys == list(old):
-            return set(compress(keys, map(is_not, old.values(), new.values())))
-    found = {key for key, value in new.items() if old.get(key) is not value}
+    """Return the keys that do not have the very same object in both; no object is None."""
+    found = set(compress(new, map(is_not, map(old.get, new), new.values())))
     return found | (old.keys() - new.keys())
 
 
@@ -124,7 +122,7 @@ class _Writer:
         self._dependents = dict(before.dependents) if before else {}
         self._due = list(before.due) if before else []
         self._owner = dict(before.read.owner) if before else {}
-        self._node_states = node_states(snapshot.cluster)
+        self._node_states = before.node_states if before else node_states(snapshot.cluster)
 
     def write(self) -> Books:
         snapshot, before = self._snapshot, self._before
@@ -160,6 +158,7 @@ class _Writer:
             unsure=frozenset(self._unsure),
             dependents=self._dependents,
             due=tuple(self._due),
+            node_states=self._node_states,
             touched=None if before is None else frozenset(touched),
         )
 

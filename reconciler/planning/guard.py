@@ -5,6 +5,8 @@ this plan gives and takes, against what is known to be held: it costs next to no
 traces of a hundred thousand cycles, of which some are looked at in full.
 """
 
+from collections.abc import Iterable
+
 from reconciler.domain.cluster import Allocation
 from reconciler.domain.plan import Decision, Verb
 from reconciler.domain.reason import Reason
@@ -30,12 +32,7 @@ def in_brief(memo: Memo) -> None:
         return
     leaving = _leaving(memo, changed)
     stays = goes = 0
-    for job, standing in memo.books.live.items():
-        assert standing.live is not None  # it is among the live
-        if memo.desk is not None:
-            devices = memo.desk.holdings.of[job].devices
-        else:
-            devices = bits_of(standing.live.allocation, memo.known.where)
+    for job, devices in _held(memo):
         if job in leaving:
             goes |= devices
         else:
@@ -56,6 +53,15 @@ def in_brief(memo: Memo) -> None:
         if wanted is None:
             raise InvariantError(f"plan gives {decision.job} devices without a spec")
         given |= devices
+
+
+def _held(memo: Memo) -> Iterable[tuple[JobId, int]]:
+    """Return the devices of every job that holds any."""
+    if memo.desk is not None:
+        return ((job, held.devices) for job, held in memo.desk.holdings.of.items())
+    where = memo.known.where
+    live = ((job, standing.live) for job, standing in memo.books.live.items())
+    return ((job, bits_of(one.allocation, where)) for job, one in live if one is not None)
 
 
 def _leaving(memo: Memo, changed: list[Decision]) -> set[JobId]:

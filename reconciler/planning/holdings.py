@@ -5,6 +5,7 @@ Kept from cycle to cycle: only jobs whose attempt or hold changed are taken out 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import sub
 
 from reconciler.domain.cluster import Allocation
 from reconciler.domain.units import JobId, TeamName
@@ -110,7 +111,9 @@ def free_rows(rows: Rows, holdings: Holdings, held_back: Iterable[int] = ()) -> 
 
     ``held_back`` are devices kept for somebody, some of them still taken by who is leaving.
     """
-    free = [max(ready - taken, 0) for ready, taken in zip(rows.ready, holdings.counts, strict=True)]
+    free = list(map(sub, rows.ready, holdings.counts))
+    if free and min(free) < 0:  # somebody is still on a node that is not ready
+        free = [max(count, 0) for count in free]
     for devices in held_back:
         for row, count in rows.held(devices & ~holdings.taken):
             free[row] = max(free[row] - count, 0)

@@ -146,8 +146,9 @@ def _as_wanted(
             absent_since=snapshot.now if status.absent_since is None else status.absent_since,
             prune_allowed=standing.id in prune.allowed,
         )
-    status = replace(status, absent_since=None, prune_allowed=False)
-    if status.phase is not JobPhase.INVALID:
+    if status.absent_since is not None or status.prune_allowed:
+        status = replace(status, absent_since=None, prune_allowed=False)
+    if status.phase is not JobPhase.INVALID and status.resubmitted != standing.newer:
         status = replace(status, resubmitted=standing.newer)
     if spec is None or wanted.problems or status.phase.is_finished or status.summary is None:
         return status
