@@ -18,7 +18,7 @@ from reconciler.domain.reservation import (
 from reconciler.domain.snapshot import DesiredReservation, Snapshot
 from reconciler.domain.units import Instant, JobId, TeamName
 from reconciler.planning.draining import Occupants
-from reconciler.planning.feasible import BudgetRoom, Refusal, Room
+from reconciler.planning.feasible import BudgetRoom, Refusal, Room, accounts_of
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.topology import allocation_of, bits_of
 from reconciler.planning.windows import Window
@@ -103,7 +103,7 @@ class Booking:
     def _room(
         self, held: Reservation, *, without: tuple[JobId, Instant], ignores_accounts: bool = False
     ) -> Room:
-        team = None if ignores_accounts else self._snapshot.teams.get(held.team)
+        accounts = () if ignores_accounts else accounts_of(held.team, self._snapshot.teams)
         others = [window for key, window in self.windows.items() if key != without]
 
         def budget(held: Reservation, start: Instant, end: Instant) -> str:
@@ -114,7 +114,7 @@ class Booking:
             self._shapes.of(held.gpus),
             self._shapes.where,
             now=self._snapshot.now,
-            team=team,
+            accounts=accounts,
             obstacles=self._occupants.obstacles(held),
             windows=others,
             budget=budget,

@@ -4,8 +4,9 @@ Free is what no window keeps and what whoever holds it now can have left: work t
 can be asked to, other work is there until its bound.  The team's quota and the budget count too.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from reconciler.domain.reason import Reason
 from reconciler.domain.reservation import FeasibleStart, Reservation
@@ -13,7 +14,7 @@ from reconciler.domain.team import Team
 from reconciler.domain.units import Instant, Seconds, TeamName
 from reconciler.planning.occupancy import Timeline
 from reconciler.planning.placement import fits, place
-from reconciler.planning.quota import ALL_TYPES
+from reconciler.planning.quota import ALL_TYPES, account_of, limits
 from reconciler.planning.topology import Layout, Shape
 from reconciler.planning.windows import Window
 
@@ -53,6 +54,47 @@ def no_budget(held: Reservation, start: Instant, end: Instant, others: Iterable[
     return ""
 
 
+_Use: TypeAlias = tuple[int, int, int]
+"""Devices, from, until."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Quotas that bound what some teams hold together."""
+
+    name: str
+    """Whose they are, in words."""
+    teams: frozenset[TeamName]
+    limits: Mapping[str, int]
+    """GPUs by type; ``*``: of all types."""
+    counts_jobs: bool = True
+    """False: only windows count."""
+
+    @property
+    def word(self) -> str:
+        """What is counted, as a verb."""
+        return "holds" if self.counts_jobs else "reserves"
+
+
+def accounts_of(team: TeamName, teams: Mapping[TeamName, Team]) -> tuple[Account, ...]:
+    """Return the quotas that a reservation of ``team`` has to be within."""
+    own = teams.get(team)
+    if own is None or not own.quota_gpus:
+        return ()
+    alone, name = frozenset((team,)), f"team {team}"
+    if own.cohort is None:
+        return (Account(name=name, teams=alone, limits=own.quota_gpus),)
+    key = account_of(own)
+    together = {kind: gpus for (account, kind), gpus in limits(teams).items() if account == key}
+    members = frozenset(
+        each.name for each in teams.values() if each.quota_gpus and account_of(each) == key
+    )
+    return (
+        Account(name=name, teams=alone, limits=own.quota_gpus, counts_jobs=False),
+        Account(name=f"cohort {own.cohort}", teams=members, limits=together),
+    )
+
+
 class Room:
     """What is free for one reservation over time."""
 
@@ -63,7 +105,7 @@ class Room:
         where: Layout,
         *,
         now: Instant,
-        team: Team | None,
+        accounts: Iterable[Account],
         obstacles: Iterable[Obstacle],
         windows: Iterable[Window],
         budget: Callable[[Reservation, Instant, Instant], str],
@@ -75,22 +117,24 @@ class Room:
         self._shape = shape
         self._where = where
         self._now = now
-        self._quota = dict(team.quota_gpus) if team is not None else {}
+        self._accounts = tuple(accounts)
         self._budget = budget
         self._turns = turns
         self._hard = Timeline(now, where.ready)
         self._soft = Timeline(now, where.ready)
-        self._uses: list[tuple[int, int, int]] = []
+        self._uses: list[list[_Use]] = [[] for _ in self._accounts]
         for each in obstacles:
             self._hard.occupy(each.devices, now, each.gone_at)
             self._soft.occupy(each.devices, now, max(each.gone_at, each.expected_gone))
-            if each.team == held.team:
-                self._uses.append((each.devices, now, each.expected_gone))
+            for account, uses in zip(self._accounts, self._uses, strict=True):
+                if account.counts_jobs and each.team in account.teams:
+                    uses.append((each.devices, now, each.expected_gone))
         for window in windows:
             self._hard.occupy(window.devices, window.start, window.end)
             self._soft.occupy(window.devices, window.start, window.end)
-            if window.team == held.team:
-                self._uses.append((window.devices, window.start, window.end))
+            for account, uses in zip(self._accounts, self._uses, strict=True):
+                if window.team in account.teams:
+                    uses.append((window.devices, window.start, window.end))
 
     def place(self, start: Instant, end: Instant) -> int | Refusal:
         """Return the devices for [start, end), or why there are none.
@@ -113,22 +157,22 @@ class Room:
         return Refusal(Reason.WINDOW_TAKEN, "no such GPUs can be free for all of it")
 
     def _within_quota(self, start: Instant, end: Instant) -> tuple[int, str]:
-        """Return the devices whose type has room in the team's quota, and words with figures."""
-        everything, gpus = self._everything, self._held.gpus.count
-        if not self._quota:
-            return everything, ""
-        allowed, parts = everything, []
-        for name, limit in sorted(self._quota.items()):
-            of_type = everything if name == ALL_TYPES else self._where.by_type.get(name, 0)
-            most = _peak([(u[0] & of_type, u[1], u[2]) for u in self._uses], start, end)
-            kind = f"{self._where.unit}s" if name == ALL_TYPES else name
-            parts.append(f"{most} of {limit} {kind}")
-            if most + gpus > limit:
-                allowed &= ~of_type
-        return (
-            allowed,
-            f"team {self._held.team} then holds {', '.join(parts)}; this asks for {gpus}",
-        )
+        """Return the devices whose type has room in every quota, and words with figures."""
+        allowed, said, gpus = self._everything, [], self._held.gpus.count
+        for account, uses in zip(self._accounts, self._uses, strict=True):
+            parts = []
+            for name, limit in sorted(account.limits.items()):
+                of_type = (
+                    self._everything if name == ALL_TYPES else self._where.by_type.get(name, 0)
+                )
+                most = _peak([(u[0] & of_type, u[1], u[2]) for u in uses], start, end)
+                kind = f"{self._where.unit}s" if name == ALL_TYPES else name
+                parts.append(f"{most} of {limit} {kind}")
+                if most + gpus > limit:
+                    allowed &= ~of_type
+            if parts:
+                said.append(f"{account.name} then {account.word} {', '.join(parts)}")
+        return allowed, f"{'; '.join(said)}; this asks for {gpus}" if said else ""
 
     def instead_of(self, start: Instant, end: Instant) -> tuple[FeasibleStart, ...]:
         """Return the earliest start there is, and the next ones after the start asked for."""
@@ -168,11 +212,14 @@ class Room:
         has_room = within == self._everything or fits(self._shape, free & within, self._where)
         return has_room and not self._budget(self._held, start, end)
 
+    def _ends(self) -> Iterator[Instant]:
+        return (Instant(end) for uses in self._uses for _, _, end in uses)
+
     def _candidates(self, length_s: int, not_before: Instant) -> Iterator[Instant]:
         """Yield the starts between which nothing changes: a start becomes possible where
         something ends, and impossible where the end would reach into something."""
         horizon = not_before + AHEAD_S
-        changes = {*self._hard.instants(), *self._turns, *(end for _, _, end in self._uses)}
+        changes = {*self._hard.instants(), *self._turns, *self._ends()}
         starts: set[int] = {not_before}
         for at in changes:
             starts |= {at, at - length_s, at - length_s + 1}
@@ -180,7 +227,7 @@ class Room:
         yield from (Instant(at) for at in ahead[:STARTS_TRIED])
 
 
-def _peak(uses: list[tuple[int, int, int]], start: int, end: int) -> int:
+def _peak(uses: list[_Use], start: int, end: int) -> int:
     """Return the most devices in use at one instant of [start, end); a device counts once."""
     during = [use for use in uses if use[0] and use[1] < end and use[2] > start]
     instants = {start, *(use[1] for use in during if use[1] > start)}

@@ -1,8 +1,8 @@
 """Reservations of a simulated fleet: what is on main, what the planner says of it, when it held.
 
 A window is there once its occurrence is open and nobody else's attempt is left on its devices.  A
-refusal was avoidable where enough nodes had no work that may not be stopped, as far as limits tell,
-and the team's quota holds the window.
+refusal was avoidable where enough nodes had neither work that may not be stopped, as far as limits
+tell, nor another window, and the team's quota holds its windows together.
 """
 
 from collections.abc import Iterable, Mapping
@@ -96,20 +96,44 @@ class PaperReservations:
         for status in changed:
             self.statuses[status.reservation] = status
             if status.phase is ReservationPhase.REFUSED:
-                booked = self._by_id[status.reservation]
-                start = instant(booked.start_s)
-                busy = {
-                    share.node
-                    for job, each in statuses.items()
-                    if (live := each.live_attempt) is not None
-                    and not live.preemptible
-                    and bounds.get(job, start) >= start
-                    for share in live.allocation.shares
-                }
-                gpus = booked.nodes * self._gpus_per_node
-                self._was_possible[status.reservation] = nodes - len(
-                    busy
-                ) >= booked.nodes and gpus <= self._quotas.get(booked.team, gpus)
+                busy = self._busy(
+                    instant(self._by_id[status.reservation].start_s), statuses, bounds
+                )
+                self._was_possible[status.reservation] = self._could_be(
+                    self._by_id[status.reservation], busy, nodes
+                )
+
+    def _could_be(self, booked: Booked, busy: set[NodeName], nodes: int) -> bool:
+        """True where enough nodes are neither busy nor kept by windows at the same time, and the
+        team's quota holds its windows together."""
+        beside = [
+            (self._by_id[name], occurrence.devices)
+            for name, status in self.statuses.items()
+            for occurrence in status.occurrences
+            if occurrence.devices is not None
+            and occurrence.phase.is_firm
+            and occurrence.start < instant(booked.end_s)
+            and occurrence.end > instant(booked.start_s)
+        ]
+        kept = {share.node for _, devices in beside for share in devices.shares}
+        own = sum(each.nodes for each, _ in beside if each.team == booked.team)
+        asked, limit = (booked.nodes + own) * self._gpus_per_node, self._quotas.get(booked.team)
+        is_within = limit is None or asked <= limit
+        return is_within and nodes - len(busy | kept) >= booked.nodes
+
+    @staticmethod
+    def _busy(
+        start: Instant, statuses: Mapping[JobId, JobStatus], bounds: Mapping[JobId, float]
+    ) -> set[NodeName]:
+        """Return the nodes with work that cannot be stopped and may still be there at ``start``."""
+        return {
+            share.node
+            for job, each in statuses.items()
+            if (live := each.live_attempt) is not None
+            and not live.preemptible
+            and bounds.get(job, start) >= start
+            for share in live.allocation.shares
+        }
 
     def watch(self, now: Instant, statuses: Mapping[JobId, JobStatus]) -> None:
         """Notice which open windows are clear of others by ``now``, and drop what is long over."""

@@ -182,6 +182,42 @@ def test_quota_counts_windows_and_what_the_team_still_runs_then() -> None:
     assert hours_until(refused)[0][0] == 4.0
 
 
+def test_a_team_of_a_cohort_reserves_its_own_quota_whatever_its_jobs_borrow() -> None:
+    """What runs beside the window was lent and can be claimed back; windows cannot."""
+    teams = {
+        "research": {"quota": {"*": 8}, "cohort": "models"},
+        "vision": {"quota": {"*": 8}, "cohort": "models"},
+    }
+    within = {"gpus": 8, "start_in": "3h", "duration": "1h"}
+    decisions = agenda(
+        nodes={"n1": 8, "n2": 8},
+        teams=teams,
+        running={"borrows": {"gpus": 8, "node": "n1", "estimate": "20h"}},
+        reservations={"a": within, "b": {**within, "gpus": 1, "start_in": "210m"}},
+    ).calendar.decisions
+
+    assert [told(decision) for decision in decisions] == [
+        "book, window_free",
+        "refuse, quota_exceeded",
+    ]
+    assert decisions[1].occurrence.message.startswith("team research then reserves 8 of 8 GPUs")
+
+
+def test_windows_and_jobs_of_a_cohort_stay_within_its_quotas_together() -> None:
+    refused = only(
+        nodes={"n1": 8, "n2": 8},
+        teams={
+            "research": {"quota": {"*": 8}, "cohort": "models"},
+            "vision": {"quota": {"*": 2}, "cohort": "models"},
+        },
+        running={"vision/long": {"gpus": 4, "node": "n1", "estimate": "20h"}},
+        reservations={"a": {"gpus": 8, "start_in": "3h", "duration": "1h"}},
+    )
+
+    assert told(refused) == "refuse, quota_exceeded"
+    assert "cohort models then holds 4 of 10 GPUs; this asks for 8" in refused.occurrence.message
+
+
 def test_an_occurrence_opens_at_its_start() -> None:
     opened = only(
         reservations={"demo": {"gpus": 4, "started_ago": "0s", "booked": {"n1": [0, 1, 2, 3]}}}
