@@ -264,6 +264,13 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             minimum=1,
             text="Steps between two lines of events.jsonl (ms-swift: 5).",
         ),
+        "async_save": Key(
+            type="boolean",
+            default=False,
+            only=TOKENISED,
+            text="Write checkpoints while training goes on, from a copy of weights and optimizer "
+            "states in host memory; a stop still waits until its checkpoint is on disk.",
+        ),
         "report_to": Key(
             type="string",
             choices=("tensorboard",),

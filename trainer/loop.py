@@ -26,6 +26,7 @@ from trainer.quantised.adapters import widen_adapters
 from trainer.record import Record
 from trainer.samples import Prepared
 from trainer.sampling import SharedEvaluation, StreamSampler
+from trainer.snapshot import Deferring
 from trainer.stop import StopFlag
 
 
@@ -78,7 +79,7 @@ class EvaluationInterruptedError(Exception):
     """A stop was asked for in the middle of an evaluation."""
 
 
-class Seams(Trainer):  # type: ignore[misc]
+class Seams(Deferring):
     """See the module."""
 
     run: Run
@@ -204,18 +205,16 @@ class Seams(Trainer):  # type: ignore[misc]
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         run = self.run
+        # a save before leaving is waited for: the process ends with it
+        self.deferred = [] if run.saver.puts_off and run.outcome is None else None
         saved = run.saver.save(
             step=self.state.global_step,
             write=lambda: Trainer._save_checkpoint(self, model, trial),  # TRL's adds a model card
+            deferred=self.deferred,
         )
+        self.deferred = None
         if run.outcome == "stopped" and not saved:
             run.outcome = "checkpoint_failed"
-
-    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-        super()._save(output_dir, state_dict)
-        if output_dir is not None and self.args.should_save:
-            # a pickle that nothing here reads
-            (Path(output_dir) / "training_args.bin").unlink(missing_ok=True)
 
     def whole_weights(self) -> dict[str, Any]:
         """Return all weights, in rank 0; every process must call this."""

@@ -101,7 +101,14 @@ RULES: tuple[Rule, ...] = (
         when={"group_by_length": {"in": [True]}, "packing": {"in": [True]}},
         refuse="group_by_length",
         reason="packed rows all have the same length, there is nothing to group",
-        nearest="packing: true alone, which gains more",
+        nearest="packing: true or group_by_length: true alone",
+    ),
+    Rule(
+        id="async_save_of_split_weights",
+        when={"async_save": {"in": [True]}, "fsdp": {"set": True}},
+        refuse="async_save",
+        reason="each process writes its part of split weights, and they must do so together",
+        nearest="async_save: false",
     ),
     Rule(
         id="constant_without_warmup",

@@ -54,6 +54,7 @@ WITHOUT_EFFECT = frozenset(
         "max_steps",
         "eval_steps",
         "logging_steps",
+        "async_save",
         "gradient_checkpointing",
         "dataloader_num_workers",
         "group_by_length",

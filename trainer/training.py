@@ -43,7 +43,12 @@ def train(request: Request, record: Record, stop: StopFlag) -> dict[str, Any]:
         else:  # weights are read into their parts, so the model must be split first
             trainer.train(resume_from_checkpoint=folder)
         return _succeeded(run, trainer, metrics, reason="already_complete")
-    trainer.train(resume_from_checkpoint=folder)
+    try:
+        trainer.train(resume_from_checkpoint=folder)
+    except Exception:
+        run.saver.settle()  # what has been begun is good, whatever has happened since
+        raise
+    run.saver.settle()
     return _ended(run, trainer, metrics)
 
 

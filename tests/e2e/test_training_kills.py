@@ -81,14 +81,20 @@ def check(folder: Path, newest_before: int) -> int:
     return step
 
 
-def kill_many(tmp_path: Path, seen: Path, *, kills: int, seed: int) -> None:
+def kill_many(tmp_path: Path, seen: Path, *, kills: int, seed: int, **more: Any) -> None:
     steps = kills * STEPS_A_KILL
     straight = a_run(tmp_path / "straight", max_steps=steps, **SETTINGS)
     assert train_here(straight) == 0
     root, dice, newest = tmp_path / "killed", random.Random(seed), 0
     for number in range(1, kills + 1):
         run_dir = a_run(
-            root, number=number, resumes=number > 1, max_steps=steps, every=1, **SETTINGS
+            root,
+            number=number,
+            resumes=number > 1,
+            max_steps=steps,
+            every=1,
+            **SETTINGS,
+            **more,
         )
         kill_at_random(run_dir, dice)
         newest = check(root / "checkpoints", newest)
@@ -110,6 +116,12 @@ def kill_many(tmp_path: Path, seen: Path, *, kills: int, seed: int) -> None:
 
 def test_ten_kills_cost_no_sample_and_no_checkpoint(tmp_path: Path, seen: Path) -> None:
     kill_many(tmp_path, seen, kills=10, seed=20261130)
+
+
+def test_ten_kills_cost_nothing_where_checkpoints_are_written_while_training_goes_on(
+    tmp_path: Path, seen: Path
+) -> None:
+    kill_many(tmp_path, seen, kills=10, seed=4, async_save=True)
 
 
 @pytest.mark.campaign

@@ -1,6 +1,7 @@
 """A training that was interrupted is the training that was not: same samples, losses, weights."""
 
 import hashlib
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.e2e.training import train_here
 from tests.run_requests import a_run, events, losses, result
+from trainer import checkpoints
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -32,6 +34,17 @@ KINDS: dict[str, dict[str, Any]] = {
     "dpo full": {"task": "dpo", "dataset": "sample:support-pairs", "tuner_type": "full"},
 }
 
+LATER: dict[str, dict[str, Any]] = {
+    "lora with dropout": SFT,
+    "full": {"tuner_type": "full"},
+    "galore": KINDS["galore"],
+    "8-bit states": {"tuner_type": "full", "optim": "adamw_8bit"},
+    "whole layers beside the adapter": SFT | {"modules_to_save": ["lm_head"]},
+    "dpo lora": KINDS["dpo lora"],
+    "reward": {"task": "reward", "dataset": "sample:support-pairs"},
+}
+"""Kinds whose checkpoints are also written while training goes on."""
+
 
 def weights(root: Path) -> str:
     """Return the digest of the weights a generation ended with."""
@@ -53,6 +66,76 @@ def test_twenty_steps_are_ten_and_a_stop_and_ten(tmp_path: Path, kind: str) -> N
     assert sorted(losses(before)) == list(range(1, 11))
     assert losses(before) | losses(after) == losses(straight)
     assert weights(tmp_path / "broken") == weights(tmp_path / "straight")
+
+
+@pytest.mark.parametrize("kind", LATER)
+def test_a_checkpoint_written_while_training_goes_on_is_the_one_it_waits_for(
+    tmp_path: Path, kind: str
+) -> None:
+    settings = {"max_steps": 6, "every": 3} | LATER[kind]
+    waiting = a_run(tmp_path / "waiting", **settings)
+    going_on = a_run(tmp_path / "going on", async_save=True, **settings)
+
+    codes = [train_here(waiting), train_here(going_on)]
+
+    assert codes == [0, 0]
+    assert losses(going_on) == losses(waiting)
+    folders = [tmp_path / each / "checkpoints" / "step-000003" for each in ("waiting", "going on")]
+    digests = [
+        {name: file["sha256"] for name, file in checkpoints.verify(folder).files.items()}
+        for folder in folders
+    ]
+    assert digests[0] == digests[1]
+
+
+def test_a_stop_waits_for_the_checkpoint_that_is_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"max_steps": 8, "every": 2, "async_save": True, "tuner_type": "full"}
+    straight = a_run(tmp_path / "straight", **settings)
+    before = a_run(tmp_path / "broken", **settings)
+    after = a_run(tmp_path / "broken", number=2, resumes=True, **settings)
+    finish, order = checkpoints.finish, []
+
+    def slow(temporary: Path, **facts: Any) -> Any:
+        time.sleep(0.3)  # longer than a step
+        order.append(facts["step"])
+        return finish(temporary, **facts)
+
+    monkeypatch.setattr(checkpoints, "finish", slow)
+
+    codes = [train_here(before, stop_at=3), train_here(after), train_here(straight)]
+
+    assert codes == [83, 0, 0]
+    assert order == [2, 3, 4, 6, 8, 2, 4, 6, 8]
+    assert losses(before) | losses(after) == losses(straight)
+    saved = [(event["step"], event["stalled_s"]) for event in events(before, "checkpoint")]
+    assert [step for step, _ in saved] == [2, 3]
+    assert saved[0][1] < 0.3 <= saved[1][1]
+
+
+def test_a_save_that_fails_while_training_goes_on_costs_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = a_run(tmp_path, max_steps=6, every=2, async_save=True)
+    finish = checkpoints.finish
+
+    def full_disk(temporary: Path, **facts: Any) -> Any:
+        if facts["step"] == 4:
+            raise OSError(28, "No space left on device")
+        return finish(temporary, **facts)
+
+    monkeypatch.setattr(checkpoints, "finish", full_disk)
+
+    code = train_here(run_dir)
+
+    assert code == 0
+    (warning,) = events(run_dir, "warning")
+    assert warning["step"] == 4
+    assert "the checkpoint of step 4 could not be saved: OSError" in warning["message"]
+    assert [event["step"] for event in events(run_dir, "checkpoint")] == [2, 6]
+    left = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert left == ["step-000002", "step-000006"]
 
 
 def test_a_stop_in_the_second_epoch_repeats_and_skips_no_sample(
