@@ -5,7 +5,8 @@ this plan gives and takes, against what is known to be held: it costs next to no
 traces of a hundred thousand cycles, of which some are looked at in full.
 """
 
-from collections.abc import Iterable
+from functools import reduce
+from operator import attrgetter, or_
 
 from reconciler.domain.cluster import Allocation
 from reconciler.domain.plan import Decision, Verb
@@ -16,6 +17,8 @@ from reconciler.planning.decisions import Decisions
 from reconciler.planning.invariants import check
 from reconciler.planning.memo import Memo
 from reconciler.planning.topology import bits_of
+
+_DEVICES = attrgetter("devices")
 
 
 def in_full(memo: Memo) -> None:
@@ -31,12 +34,9 @@ def in_brief(memo: Memo) -> None:
     if not any(d.attempt is not None or d.hold is not None for d in changed):
         return
     leaving = _leaving(memo, changed)
-    stays = goes = 0
-    for job, devices in _held(memo):
-        if job in leaving:
-            goes |= devices
-        else:
-            stays |= devices
+    held = _held(memo)
+    goes = reduce(or_, (held.pop(job) for job in leaving if job in held), 0)
+    stays = reduce(or_, held.values(), 0)
     given = 0
     for decision in changed:
         wanted = memo.books.standings[decision.job].spec
@@ -55,13 +55,14 @@ def in_brief(memo: Memo) -> None:
         given |= devices
 
 
-def _held(memo: Memo) -> Iterable[tuple[JobId, int]]:
+def _held(memo: Memo) -> dict[JobId, int]:
     """Return the devices of every job that holds any."""
     if memo.desk is not None:
-        return ((job, held.devices) for job, held in memo.desk.holdings.of.items())
+        of = memo.desk.holdings.of
+        return dict(zip(of, map(_DEVICES, of.values()), strict=True))
     where = memo.known.where
     live = ((job, standing.live) for job, standing in memo.books.live.items())
-    return ((job, bits_of(one.allocation, where)) for job, one in live if one is not None)
+    return {job: bits_of(one.allocation, where) for job, one in live if one is not None}
 
 
 def _leaving(memo: Memo, changed: list[Decision]) -> set[JobId]:
