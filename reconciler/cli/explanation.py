@@ -15,7 +15,7 @@ from reconciler.cli.times import duration
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import CommitId, Instant, JobId
 from reconciler.planning.counterfactual import Suggestion, suggestions
-from reconciler.planning.explain import Explanation, explain
+from reconciler.planning.explain import Apart, Explanation, explain
 from reconciler.planning.plan import plan
 from reconciler.snapshots.assemble import Assembler
 from reconciler.snapshots.recorded import recorded_at
@@ -63,11 +63,22 @@ def explanation_item(explanation: Explanation) -> dict[str, Any]:
         "rank": explanation.rank,
         "ranked": explanation.ranked,
         "ahead": list(explanation.ahead),
+        "apart": None if explanation.apart is None else apart_item(explanation.apart),
         "suggestions": [suggestion_item(each) for each in explanation.suggestions],
         "score": None
         if score is None
         else {"total": round(score.total, 4)}
-        | {name: round(getattr(score, name), 4) for name in SCORE_PARTS},
+        | {name: round(getattr(score, name), 4) for name in SCORE_PARTS}
+        | {"favour": score.favour},
+    }
+
+
+def apart_item(apart: Apart) -> dict[str, Any]:
+    """Return what a job gives up that waits for a better place, as JSON."""
+    shares = apart.allocation.shares
+    return {
+        "nodes": {share.node: len(share.devices) for share in shares},
+        "end_p50": instant(apart.end_p50),
     }
 
 
@@ -82,7 +93,12 @@ def score_words(explanation: Explanation) -> str:
         for name in SCORE_PARTS
         if getattr(score, name)
     ]
-    return f"score {score.total:.2f} = {' + '.join(parts)}" if parts else f"score {score.total:.2f}"
+    if not parts:
+        return f"score {score.total:.2f}"
+    if score.favour != 1.0:
+        said = f"({' + '.join(parts)}) x {score.favour:.2f} for fair use"
+        return f"score {score.total:.2f} = {said}"
+    return f"score {score.total:.2f} = {' + '.join(parts)}"
 
 
 def suggestion_item(suggestion: Suggestion) -> dict[str, Any]:

@@ -16,6 +16,7 @@ PHRASES: Mapping[Reason, str] = {
     Reason.NODES_UNAVAILABLE: "no node takes it now",
     Reason.BEHIND_HIGHER_RANK: "others go first",
     Reason.PREEMPTING: "waits for preempted jobs to leave",
+    Reason.BETTER_PLACE_SOON: "waits for a better place",
     Reason.QUOTA_EXCEEDED: "its team's quota is used up",
     Reason.BUDGET_EXCEEDED: "its budget has too few GPU-hours left",
     Reason.GPUS_RESERVED: "the free GPUs are reserved",

@@ -96,6 +96,14 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """GPU-seconds of a team's ended attempts, each halved every half life until ``at``."""
+
+    gpu_seconds: int
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerState:
     """What the planner must remember between cycles, recorded with the decision.
 
@@ -109,6 +117,10 @@ class PlannerState:
     value: ValueState = ValueState()
     interruptions: Mapping[TeamName, tuple[Instant, ...]] = field(default_factory=dict)
     """When jobs of a team last made others leave, one instant a victim, of the last day."""
+    used: Mapping[TeamName, Used] = field(default_factory=dict)
+    """What each team's ended attempts used, where the policy counts fair use."""
+    patience: Mapping[JobId, Instant] = field(default_factory=dict)
+    """Until when a waiting job that could start spread may hold off for a better place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,48 @@ class DeletionPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadSlowdown:
+    """How much longer a gang takes that is spread further than it has to be, as measured.
+
+    1 and 1: nothing was measured, and the planner does not weigh one place against another.
+    """
+
+    nodes: float = 1.0
+    """Over more nodes than the fewest that can hold it, in as few racks as can be."""
+    racks: float = 1.0
+    """Over more racks than the fewest that can hold it."""
+
+    def __post_init__(self) -> None:
+        if not 1.0 <= self.nodes <= self.racks:
+            raise ValueError(
+                "a spread slowdown is at least 1, and over racks no less than over nodes, got"
+                f" nodes {self.nodes:g}, racks {self.racks:g}"
+            )
+
+    def __bool__(self) -> bool:
+        """True where something was measured."""
+        return self.racks > 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairUse:
+    """What a team's use of the fleet lately does to its place in the order."""
+
+    half_life_s: Seconds = Seconds(0)
+    """A GPU-second counts half after this long; 0: use is not counted."""
+    strength: float = 1.0
+    """A team without any use lately is moved up by 2 to the power of this, one with twice its
+    share or more down by as much."""
+
+    def __post_init__(self) -> None:
+        if self.half_life_s < 0 or self.strength < 0:
+            raise ValueError(
+                "fair use needs a half life and a strength of 0 or more, got"
+                f" {self.half_life_s} s and {self.strength:g}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     order: Order = Order.VALUE
     weights: ScoreWeights = ScoreWeights()
@@ -87,6 +129,8 @@ class Policy:
     waiting_bounds: Mapping[PriorityClass, Seconds] = field(default_factory=dict)
     """How long a job of a class waits at most before its place is firm; a class that is not named
     has the bound that plain backfilling would have kept.  Used by the value order."""
+    spread_slowdown: SpreadSlowdown = SpreadSlowdown()
+    fair_use: FairUse = FairUse()
     cycle_s: Seconds = Seconds(15)
     """The longest time between two cycles of the loop."""
     rerank_every_s: Seconds = Seconds(120)

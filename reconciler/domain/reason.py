@@ -17,6 +17,7 @@ class Reason(StrEnum):
     NODES_UNAVAILABLE = "nodes_unavailable"
     BEHIND_HIGHER_RANK = "behind_higher_rank"
     PREEMPTING = "preempting"
+    BETTER_PLACE_SOON = "better_place_soon"
     QUOTA_EXCEEDED = "quota_exceeded"
     BUDGET_EXCEEDED = "budget_exceeded"
     GPUS_RESERVED = "gpus_reserved"

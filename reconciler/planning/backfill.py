@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 
 from reconciler.domain.units import Instant, JobId, Seconds
 from reconciler.planning.board import Board, Booking, Contender, Holder, Place
+from reconciler.planning.closer import Closer
 from reconciler.planning.preemption import Preemption
 
 
@@ -24,6 +25,8 @@ class Schedule:
     preemptions: dict[JobId, Preemption] = field(default_factory=dict)
     on_hold: set[JobId] = field(default_factory=set)
     """Contenders whose place is the devices held for them."""
+    patience: dict[JobId, Instant] = field(default_factory=dict)
+    """Contenders that could start now and hold off for a better place, and until when."""
 
 
 Preempt = Callable[[Contender, Place | None, Schedule], Preemption | None]
@@ -39,6 +42,7 @@ class Pass:
     """Expected ends of what dependencies may wait for."""
     preempt: Preempt | None = None
     come_back: ComeBack | None = None
+    closer: Closer | None = None
 
     def walk(self, contenders: Iterable[Contender]) -> Schedule:
         """Place every contender it can, in rank order, and return the schedule."""
@@ -109,11 +113,21 @@ class Pass:
         found = board.find(contender, not_before=not_before, duration_s=duration_s)
         if self._place_by_preemption(contender, found, duration_s):
             return
+        if found is not None and self.closer is not None:
+            found = self._closer_together(contender, found, self.closer)
         if found is not None:
             if found.start == not_before and latest == found.start > board.now:
                 rests = {*found.rests_on, *(d for d in contender.after if self.ends[d] == latest)}
                 found = replace(found, rests_on=tuple(sorted(rests)))
             self._settle(contender, found, since=found.start)
+
+    def _closer_together(self, contender: Contender, found: Place, closer: Closer) -> Place:
+        board = self.schedule.board
+        better = closer(contender, found, board)
+        if contender.can_start and found.start == board.now < better.start:
+            until = closer.may_wait_until(contender, found.devices, board.now)
+            self.schedule.patience[contender.job] = until
+        return better
 
     def _place_on_hold(self, contender: Contender, duration_s: Seconds) -> bool:
         """Place the contender on its held devices, unless it can start elsewhere at once."""

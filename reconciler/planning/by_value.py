@@ -209,7 +209,11 @@ class ByValue:
     def _choose(self, memo: ValueMemo) -> None:
         refused: set[JobId] = set()
         question = Question(
-            snapshot=self._snapshot, books=self._books, rows=self._rows, desk=self._desk
+            snapshot=self._snapshot,
+            books=self._books,
+            rows=self._rows,
+            desk=self._desk,
+            favour=self._agenda.favour,
         )
         out = self._served | self._agenda.bars.keys() | self.promised.keys()
         leaving = self.given.stops.keys() | self.given.awaited

@@ -6,7 +6,7 @@ good, it contends for its next place, so that nobody ranked below it slips in.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from reconciler.domain.attempt import Attempt, AttemptPhase, ObservedState, StopCause
 from reconciler.domain.job import JobSpec, PendingJob
@@ -18,11 +18,13 @@ from reconciler.domain.units import Instant, JobId, Seconds, TeamName
 from reconciler.planning import remaining
 from reconciler.planning.board import Contender, Hold, Holder, Victim
 from reconciler.planning.eligibility import Bar
+from reconciler.planning.fair_use import Factors, factor_of
 from reconciler.planning.placement import fits
 from reconciler.planning.priority import RankKey, rank_key
 from reconciler.planning.remaining import Moment, Span
 from reconciler.planning.retry import after_attempt
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.spread import Spread
 from reconciler.planning.standing import Standing
 from reconciler.planning.topology import bits_of
 from reconciler.planning.windows import reach_s
@@ -40,6 +42,16 @@ class Wishes:
 
     snapshot: Snapshot
     shapes: Shapes
+    favour: Factors = field(default_factory=dict)
+    """What fair use makes of each team."""
+
+    def until(self, standing: Standing, decision: Decision) -> Instant:
+        """Return when a live attempt is expected to be gone, given what is decided about it."""
+        attempt = standing.live
+        assert attempt is not None  # asked only for live attempts
+        if _leaving_for(attempt, decision) is not None:
+            return self._exit(attempt).p50
+        return self._end(self._left(standing, attempt)).p50
 
     def holder(self, standing: Standing, decision: Decision) -> Holder:
         """Return what a live attempt holds, and until when, given what is decided about it."""
@@ -140,12 +152,13 @@ class Wishes:
 
     def _left(self, standing: Standing, attempt: Attempt) -> Span:
         assert standing.status is not None  # a live attempt is in a status
+        whole = self._whole(standing.spec, attempt.gpus or None)
+        if standing.spec is not None and len(attempt.allocation.shares) > 1:
+            devices = bits_of(attempt.allocation, self.shapes.where)
+            spread = Spread(self.shapes, self.snapshot.policy.spread_slowdown)
+            whole = whole.times(spread.factor(standing.spec.gpus, devices))
         return remaining.of_live(
-            standing.status,
-            attempt,
-            standing.observed,
-            self._whole(standing.spec, attempt.gpus or None),
-            now=self.snapshot.now,
+            standing.status, attempt, standing.observed, whole, now=self.snapshot.now
         )
 
     def _plus_restart(self, left: Span) -> Span:
@@ -179,7 +192,11 @@ class Wishes:
             remaining_p90_s=left.p90,
         )
         return rank_key(
-            job, now=self.snapshot.now, policy=self.snapshot.policy, teams=self.snapshot.teams
+            job,
+            now=self.snapshot.now,
+            policy=self.snapshot.policy,
+            teams=self.snapshot.teams,
+            favour=factor_of(spec.team, self.favour),
         )
 
     def _victim(

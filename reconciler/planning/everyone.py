@@ -22,6 +22,7 @@ from reconciler.planning.capacity.state import State
 from reconciler.planning.inside import Inside, Stay, cut_short, kept
 from reconciler.planning.quota import ALL_TYPES, account_of
 from reconciler.planning.remaining import Moment
+from reconciler.planning.spread import Spread
 from reconciler.planning.topology import Layout, positions
 from reconciler.planning.windows import Window
 
@@ -51,6 +52,8 @@ class Everyone:
     """When holders that this cycle asked to leave are expected gone."""
     windows: Sequence[Window] = ()
     """What reservations keep for those they admit."""
+    spread: Spread | None = None
+    """What it costs gangs to be spread; None: nothing is known of that."""
 
     def until(self, holder: Holder) -> Moment:
         """Return when a holder is expected to be gone."""
@@ -132,8 +135,9 @@ class Walk:
             if fixed is None:
                 continue
             start = fixed.start.at(is_late=self._is_late)
-            end = Instant(start + contender.left.at(is_late=self._is_late))
             rows, counts = self._rows(fixed.devices)
+            lasts = contender.left.times(self._factor(contender, rows))
+            end = Instant(start + lasts.at(is_late=self._is_late))
             self._ends[contender.job] = end
             self._slots[contender.job] = Slot(start, end, rows, counts)
             self._note(contender.job, contender.spec.team, rows, counts, self._view.now, end)
@@ -202,7 +206,7 @@ class Walk:
             not_before=soonest if floor is None else max(soonest, floor.start),
             limits=self._limits.get(contender.spec.team),
         )
-        slot = self._slot(contender, ask)
+        slot = self._slot(contender, self._sooner(contender, ask))
         if slot is None:
             return
         job, team = contender.job, contender.spec.team
@@ -214,6 +218,32 @@ class Walk:
                 self._team_ending.setdefault((team, slot.end), []).append(job)
         self._ends[job] = slot.end
         found.slots[job] = slot
+
+    def _factor(self, contender: Contender, rows: Iterable[int]) -> float:
+        """Return how many times as long a gang takes on these rows as in its best place."""
+        spread = self._view.spread
+        return 1.0 if spread is None else spread.factor_of_rows(contender.spec.gpus, rows)
+
+    def _sooner(self, contender: Contender, ask: Ask) -> Ask:
+        """Return what to ask for so that a gang ends first: spread, or kept closer together."""
+        spread, request = self._view.spread, contender.spec.gpus
+        if spread is None or not spread.matters(request):
+            return ask
+        first = find_first(self._state, ask, self._pushes)
+        if first is None or (factor := self._factor(contender, first.rows)) <= 1.0:
+            return ask
+        lasts = contender.left.times(factor).at(is_late=self._is_late)
+        best, end = ask._replace(duration_s=lasts), first.start + lasts
+        for narrower in spread.narrower(request):
+            kept = ask._replace(gang=self._view.gangs.of(narrower))
+            other = find_first(self._state, kept, self._pushes)
+            if other is None:
+                continue
+            factor = self._factor(contender, other.rows)
+            lasts = contender.left.times(factor).at(is_late=self._is_late)
+            if other.start + lasts < end:
+                best, end = kept._replace(duration_s=lasts), other.start + lasts
+        return best
 
     def _slot(self, contender: Contender, ask: Ask) -> Slot | None:
         """Give a contender its earliest place: inside a window that admits it, or outside."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reconciler.domain.attempt import Attempt
+from reconciler.domain.cluster import Allocation
 from reconciler.domain.job import JobSpec
 from reconciler.domain.plan import Decision, Expectation, Plan, Verb
 from reconciler.domain.reason import Reason
@@ -22,13 +23,15 @@ from reconciler.planning.budget import hours
 from reconciler.planning.contenders import Wishes
 from reconciler.planning.counterfactual import Suggestion
 from reconciler.planning.eligibility import counted, words
-from reconciler.planning.placement import fits
+from reconciler.planning.fair_use import Factors, factor_of, fair_use_words
+from reconciler.planning.placement import fits, place
 from reconciler.planning.priority import ScoreParts, rank_instant, score, weights_of
 from reconciler.planning.quota import ALL_TYPES
 from reconciler.planning.settle import refusal
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.spread import Spread
 from reconciler.planning.standing import Standing, standing, standings
-from reconciler.planning.topology import bits_of
+from reconciler.planning.topology import allocation_of, bits_of
 from reconciler.planning.windows import reach_s
 
 
@@ -39,6 +42,15 @@ class Check:
     name: str
     is_met: bool
     words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """What a job that waits for a better place gives up: a start now, on these pieces."""
+
+    allocation: Allocation
+    end_p50: Instant
+    """When it would end so, as long as it takes when spread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +72,8 @@ class Explanation:
     expected: Expectation | None
     score: ScoreParts | None
     """What each factor adds to its score; None without a spec or a status."""
+    apart: Apart | None = None
+    """Set for a job that waits for a better place: ``expected`` says when that comes and ends."""
     suggestions: tuple[Suggestion, ...] = ()
     """Verified changes that would start it sooner; made only when asked for, each is a plan."""
 
@@ -97,6 +111,7 @@ def explain(snapshot: Snapshot, plan: Plan, job: JobId) -> Explanation:
         )
     shapes = Shapes(snapshot.cluster, None)
     here = standing(snapshot, job)
+    checks = _Checks(snapshot, plan, here, shapes)
     ranks = {d.job: d.rank for d in plan.decisions.values() if d.rank is not None}
     ahead = [d for d in sorted(ranks, key=lambda d: ranks[d]) if ranks[d] < ranks.get(job, 0)]
     return Explanation(
@@ -105,16 +120,19 @@ def explain(snapshot: Snapshot, plan: Plan, job: JobId) -> Explanation:
         headline=headline(decision),
         reason=decision.reason,
         detail=decision.detail,
-        checks=tuple(_Checks(snapshot, plan, here, shapes).all()),
+        checks=tuple(checks.all()),
         ahead=tuple(ahead),
         rank=decision.rank,
         ranked=len(ranks),
         expected=plan.forecast.get(job),
-        score=_score(snapshot, here, shapes),
+        score=_score(snapshot, here, shapes, checks.agenda.favour),
+        apart=checks.apart() if decision.reason is Reason.BETTER_PLACE_SOON else None,
     )
 
 
-def _score(snapshot: Snapshot, here: Standing, shapes: Shapes) -> ScoreParts | None:
+def _score(
+    snapshot: Snapshot, here: Standing, shapes: Shapes, favour: Factors
+) -> ScoreParts | None:
     pending = Wishes(snapshot, shapes).pending_job(here)
     if pending is None:
         return None
@@ -123,6 +141,7 @@ def _score(snapshot: Snapshot, here: Standing, shapes: Shapes) -> ScoreParts | N
         now=rank_instant(snapshot.now, snapshot.policy),
         weights=weights_of(pending, snapshot.policy, snapshot.teams),
         heat=snapshot.policy.model_heat,
+        favour=factor_of(pending.spec.team, favour),
     )
 
 
@@ -134,6 +153,8 @@ class _Checks:
         self._plan = plan
         self._here = here
         self._shapes = shapes
+        self._books = open_books(snapshot, shapes)
+        self.agenda = keep_agenda(snapshot, shapes, self._books)
 
     def all(self) -> Iterator[Check]:
         here = self._here
@@ -210,8 +231,10 @@ class _Checks:
 
     def _agenda(self, spec: JobSpec, status: JobStatus) -> Iterator[Check]:
         """Yield what budgets and reservations say; nothing where there are none."""
-        snapshot, shapes = self._snapshot, self._shapes
-        agenda = keep_agenda(snapshot, shapes, open_books(snapshot, shapes))
+        snapshot, shapes, agenda = self._snapshot, self._shapes, self.agenda
+        if agenda.favour:
+            said = fair_use_words(snapshot, self._books.live, spec.team, agenda.favour)
+            yield Check(name="fair use", is_met=True, words=said)
         bar = agenda.bars.get(spec.id)
         use = next((use for use in agenda.uses if use.name == spec.budget_group), None)
         if use is not None:
@@ -246,6 +269,23 @@ class _Checks:
             f" {'is' if number == 1 else 'are'} free, at most {most} on a node"
         )
         return Check(name="gpus", is_met=fits(shape, free, where), words=said)
+
+    def apart(self) -> Apart | None:
+        """Return what the job could start on now; None where those pieces are gone by now."""
+        snapshot, where = self._snapshot, self._shapes.where
+        spec, status = self._here.spec, self._here.status
+        if spec is None or status is None:
+            return None
+        free = self._board().timeline.free_at(snapshot.now)
+        devices = place(self._shapes.of(spec.gpus), free, where)
+        if devices is None:
+            return None
+        whole = remaining.total(spec, snapshot.sizes.get(spec.id, ()), snapshot.policy)
+        factor = Spread(self._shapes, snapshot.policy.spread_slowdown).factor(spec.gpus, devices)
+        left = remaining.of_pending(status, spec, whole).times(factor)
+        return Apart(
+            allocation=allocation_of(devices, where), end_p50=Instant(snapshot.now + left.p50)
+        )
 
     def _board(self) -> Board:
         """Return what is held at this instant by others: attempts, and holds of other jobs."""

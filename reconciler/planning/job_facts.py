@@ -19,9 +19,11 @@ from reconciler.planning import remaining
 from reconciler.planning.books import Books
 from reconciler.planning.contenders import MAY_BE_STOPPED
 from reconciler.planning.priority import rank_instant, score, weights_of
+from reconciler.planning.remaining import Span
 from reconciler.planning.rows import Rows, within_of
 from reconciler.planning.standing import Standing
 from reconciler.planning.value.fleet import Ended, JobFacts
+from reconciler.planning.windows import bound_s
 
 LEAST_WEIGHT = 0.05
 SAVE_SHARE = 0.25
@@ -106,6 +108,7 @@ class Facts:
             within=within_of(spec.gpus),
             deadline=spec.deadline or 0,
             bound=self.snapshot.policy.waiting_bounds.get(spec.priority, Seconds(0)),
+            reach_s=0 if held else self._reach_s(status, spec, pending),
             save_s=self._save_s(),
             restore_s=self._restore_s(),
         )
@@ -120,6 +123,11 @@ class Facts:
             remaining_s=left.p50,
             remaining_p90_s=left.p90,
         )
+
+    def _reach_s(self, status: JobStatus, spec: JobSpec, pending: PendingJob) -> int:
+        """Return after how long a job is gone that starts now and is not asked to leave."""
+        left = Span(p50=pending.remaining_s, p90=pending.remaining_p90_s)
+        return bound_s(spec, left, ran_s=status.ran_s)
 
     def _arrived(self, submitted_at: Instant, spec: JobSpec) -> int:
         """Return since when it could have run: it waits for nobody it depends on."""

@@ -33,6 +33,8 @@ class Memo:
     loud: frozenset[JobId]
     """Jobs whose decision is in the digest."""
 
+    ranking: tuple[JobId, ...] = ()
+    """Jobs that want devices, first in rank first; empty under an order that ranks when asked."""
     desk: Desk | None = None
     """What the value order was asked with; None under another order."""
     value: ValueMemo = field(default_factory=ValueMemo)

@@ -32,6 +32,8 @@ class Ranked:
     places: Callable[[], Places]
     forecast: Callable[[], Mapping[JobId, Expectation]]
     state: PlannerState
+    ranking: tuple[JobId, ...] = ()
+    """Jobs that want devices, first in rank first, as far as the order ranks them by itself."""
     desk: Desk | None = None
     value: ValueMemo = field(default_factory=ValueMemo)
 
@@ -49,7 +51,7 @@ def by_score(
         decided=timetable.decisions(),
         places=timetable.places,
         forecast=timetable.forecast,
-        state=snapshot.planner_state,
+        state=replace(snapshot.planner_state, patience=timetable.patience()),
     )
 
 
@@ -71,15 +73,22 @@ def by_value(
         decided,
         chosen.ranking,
         agenda.calendar.windows,
+        agenda.favour,
     )
     state = snapshot.planner_state
     if choices is not None:
-        state = replace(state, value=choices.state, interruptions=chosen.interruptions.made())
+        state = replace(
+            state,
+            value=choices.state,
+            interruptions=chosen.interruptions.made(),
+            patience=chosen.places.patience,
+        )
     return Ranked(
         decided=decided,
         places=outlook.places,
         forecast=outlook.forecast,
         state=state,
+        ranking=chosen.ranking,
         desk=desk,
         value=value,
     )

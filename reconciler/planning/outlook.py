@@ -5,7 +5,7 @@ which a cycle that only starts and stops does not pay.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from reconciler.domain.plan import Decision, Expectation, Verb
 from reconciler.domain.snapshot import Snapshot
@@ -16,9 +16,11 @@ from reconciler.planning.contenders import Wishes
 from reconciler.planning.decisions import Places
 from reconciler.planning.eligibility import Bar
 from reconciler.planning.everyone import Everyone, Fixed
+from reconciler.planning.fair_use import Factors
 from reconciler.planning.forecast import forecast
 from reconciler.planning.remaining import Moment
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.spread import Spread
 from reconciler.planning.topology import bits_of
 from reconciler.planning.windows import Window
 
@@ -37,10 +39,12 @@ class Outlook:
     """Jobs that want devices, first in rank first; whoever is missing goes last."""
     windows: tuple[Window, ...] = ()
     """What reservations keep."""
+    favour: Factors = field(default_factory=dict)
+    """What fair use makes of each team."""
 
     def places(self) -> Places:
         """Return rank and score of every job that wants devices."""
-        wishes = Wishes(self.snapshot, self.shapes)
+        wishes = Wishes(self.snapshot, self.shapes, self.favour)
         found = {}
         for rank, job in enumerate(self._ranked(), start=1):
             contender = wishes.pending(self.books.standings[job], self.bars[job], holders=())
@@ -61,6 +65,7 @@ class Outlook:
                 contenders=contenders,
                 fixed=fixed,
                 windows=self.windows,
+                spread=Spread(self.shapes, self.snapshot.policy.spread_slowdown),
             )
         )
 

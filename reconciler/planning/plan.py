@@ -70,6 +70,7 @@ def _memo(
         decided=ranked.decided,
         news=news,
         loud=frozenset(loud),
+        ranking=ranked.ranking,
         desk=ranked.desk,
         value=ranked.value,
     )

@@ -4,7 +4,8 @@ Pure and total.  Equal inputs give an equal order and no two jobs ever tie, so a
 on a pull request and the live reconciler agree on who goes first.
 
 A score is a weighted sum of five shares, each in [0, 1].  The weights are policy, and a
-team may bring its own; they always sum to 1, so scores stay comparable between teams.
+team may bring its own; they always sum to 1, so scores stay comparable between teams.  Where the
+policy counts fair use, the sum is multiplied by what it makes of the team (``fair_use``).
 Whatever the scores, a P0 with less than two hours of slack goes first.
 """
 
@@ -36,11 +37,13 @@ class ScoreParts:
     serves_online: float
     model_heat: float
     brevity: float
+    favour: float = 1.0
+    """What fair use makes of the sum: more than 1 where the team used less than its share."""
 
     @property
     def total(self) -> float:
-        """The score, in [0, 1]."""
-        return (
+        """The score: the sum, in [0, 1], times the favour."""
+        return self.favour * (
             self.priority_class
             + self.deadline
             + self.serves_online
@@ -50,11 +53,17 @@ class ScoreParts:
 
 
 def rank_key(
-    job: PendingJob, *, now: Instant, policy: Policy, teams: Mapping[TeamName, Team]
+    job: PendingJob,
+    *,
+    now: Instant,
+    policy: Policy,
+    teams: Mapping[TeamName, Team],
+    favour: float = 1.0,
 ) -> RankKey:
     """Return the sort key of ``job``; ``now`` is taken as :func:`rank_instant` gives it."""
     at = rank_instant(now, policy)
-    parts = score(job, now=at, weights=weights_of(job, policy, teams), heat=policy.model_heat)
+    weights = weights_of(job, policy, teams)
+    parts = score(job, now=at, weights=weights, heat=policy.model_heat, favour=favour)
     return (0 if is_urgent(job, now=at) else 1, -parts.total, job.submitted_at, job.spec.id)
 
 
@@ -70,15 +79,24 @@ def weights_of(job: PendingJob, policy: Policy, teams: Mapping[TeamName, Team]) 
 
 
 def score(
-    job: PendingJob, *, now: Instant, weights: ScoreWeights, heat: Mapping[str, float]
+    job: PendingJob,
+    *,
+    now: Instant,
+    weights: ScoreWeights,
+    heat: Mapping[str, float],
+    favour: float = 1.0,
 ) -> ScoreParts:
-    """Return what each of the five factors adds to the job's score at ``now``."""
+    """Return what each of the five factors adds to the job's score at ``now``.
+
+    ``favour`` is what decayed fair use makes of the job's team.
+    """
     return ScoreParts(
         priority_class=weights.priority_class * class_share(job.spec.priority),
         deadline=weights.deadline * deadline_share(job, now=now),
         serves_online=weights.serves_online * job.spec.serves_online,
         model_heat=weights.model_heat * heat_share(job, heat),
         brevity=weights.brevity * brevity_share(job.remaining_s),
+        favour=favour,
     )
 
 

@@ -1,7 +1,7 @@
 """What the core of the value order is asked in one cycle: the fleet and the rules."""
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import JobId
@@ -26,6 +26,8 @@ class Question:
     books: Books
     rows: Rows
     desk: Desk
+    favour: Mapping[str, float] = field(default_factory=dict)
+    """What fair use makes of each team."""
 
     def rules(self) -> Rules:
         """Return the rules of the value order under this policy."""
@@ -78,6 +80,7 @@ class Question:
             shut=self.rows.shut,
             edges=edges,
             urgent=[desk.waiting[job] for job in urgent],
+            favour=self.favour,
         )
 
     def _of_allowed_types(

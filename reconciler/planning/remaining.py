@@ -33,6 +33,12 @@ class Span:
         """Return p90 where things are taken to go slowly, else p50."""
         return self.p90 if is_late else self.p50
 
+    def times(self, factor: float) -> "Span":
+        """Return the duration of something that goes so many times as long."""
+        if factor == 1.0:
+            return self
+        return Span(p50=Seconds(int(self.p50 * factor)), p90=Seconds(int(self.p90 * factor)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:

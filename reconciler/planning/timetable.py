@@ -4,6 +4,7 @@ Holders first, then holds (nobody else may have their devices), then every conte
 order.  Whoever is placed at this very instant starts; the rest wait, each with its reason.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.domain.plan import Decision, Expectation, Verb
@@ -14,6 +15,7 @@ from reconciler.planning.agenda import NO_AGENDA, Agenda
 from reconciler.planning.backfill import Pass, Schedule
 from reconciler.planning.board import Board, Booking, Contender, Holder, Place
 from reconciler.planning.books import Books
+from reconciler.planning.closer import Closer
 from reconciler.planning.contenders import Wishes, by_job
 from reconciler.planning.decisions import Places
 from reconciler.planning.eligibility import words
@@ -23,6 +25,7 @@ from reconciler.planning.placement import fits
 from reconciler.planning.preemption import Preemption, choose_victims, ground_of, may_serve
 from reconciler.planning.remaining import Moment
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.spread import SOONER_APART, SOONER_TOGETHER, Spread
 from reconciler.planning.starting import start
 from reconciler.planning.topology import allocation_of
 
@@ -44,11 +47,16 @@ class Timetable:
         self._jobs = books.standings
         self._ended = books.ended
         self._bars = {**books.bars, **agenda.bars} if agenda.bars else books.bars
-        self._wishes = Wishes(snapshot, shapes)
+        self._wishes = Wishes(snapshot, shapes, agenda.favour)
         self._holders = {
             job: self._wishes.holder(books.live[job], agenda.leaving.get(job, books.settled[job]))
             for job in sorted(books.live)
         }
+        self._closer = Closer(
+            spread=Spread(shapes, snapshot.policy.spread_slowdown),
+            shapes=shapes,
+            patience=snapshot.planner_state.patience,
+        )
         self.contenders = by_job(self._contenders())
         self.schedule = self._walk()
 
@@ -87,6 +95,7 @@ class Timetable:
             ends=ends,
             preempt=self._preempt,
             come_back=self._returning,
+            closer=self._closer if self._snapshot.policy.spread_slowdown else None,
         )
         return walk.walk(walk.keep_holds(self.contenders.values()))
 
@@ -154,7 +163,10 @@ class Timetable:
         devices = self.schedule.places[contender.job].devices
         was_freed = contender.job in self.schedule.on_hold
         standing = self._jobs[contender.job]
-        return start(self._snapshot, standing, devices, self._where, was_freed=was_freed)
+        decision = start(self._snapshot, standing, devices, self._where, was_freed=was_freed)
+        if not was_freed and self._closer.spread.factor(contender.spec.gpus, devices) > 1.0:
+            return replace(decision, detail=f"{decision.detail}: {SOONER_APART}")
+        return decision
 
     def _preempting(self, contender: Contender) -> dict[JobId, Decision]:
         preemption = self.schedule.preemptions[contender.job]
@@ -189,8 +201,21 @@ class Timetable:
         bar = self._bars[contender.job]
         if bar is not None:
             return self._decide(contender, Verb.WAIT, bar.reason, bar.detail)
-        reason, detail = self._why_not_now(contender, taken)
+        if contender.job in self.schedule.patience:
+            reason, detail = Reason.BETTER_PLACE_SOON, SOONER_TOGETHER
+        else:
+            reason, detail = self._why_not_now(contender, taken)
         return self._decide(contender, Verb.WAIT, reason, detail)
+
+    def patience(self) -> Mapping[JobId, Instant]:
+        """Return until when those may wait for a better place who hold off, or did."""
+        before = self._snapshot.planner_state.patience
+        after = {job: until for job, until in before.items() if job in self._bars}
+        after.update(self.schedule.patience)
+        after = {
+            job: after[job] for job in sorted(after) if not self._starts_now(self.contenders[job])
+        }
+        return before if after == before else after
 
     def _why_not_now(self, contender: Contender, taken: Board) -> tuple[Reason, str]:
         now, spec = self._snapshot.now, contender.spec
@@ -232,6 +257,7 @@ class Timetable:
             fixed=fixed,
             leaving=leaving,
             windows=self._agenda.calendar.windows,
+            spread=self._closer.spread,
         )
 
     def _fixed(self, contender: Contender, place: Place) -> Fixed | None:

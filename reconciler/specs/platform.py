@@ -12,6 +12,7 @@ from reconciler.domain.cluster import Cluster, Device, DeviceKind, Node, NodeSta
 from reconciler.domain.job import PriorityClass
 from reconciler.domain.policy import (
     DeletionPolicy,
+    FairUse,
     Order,
     Policy,
     PreemptionPolicy,
@@ -174,10 +175,19 @@ def build_policy(document: Mapping[str, Any]) -> Policy:
         given["weights"] = ScoreWeights(**document["weights"])
     if "spread_slowdown" in document:
         given["spread_slowdown"] = SpreadSlowdown(**document["spread_slowdown"])
+    if "fair_use" in document:
+        given["fair_use"] = _fair_use(document["fair_use"])
     given["preemption"] = _preemption(document.get("preemption", {}))
     given["retry"] = _retry(document.get("retry", {}))
     given["deletion"] = _deletion(document.get("deletion", {}))
     return replace(Policy(), **given)
+
+
+def _fair_use(document: Mapping[str, Any]) -> FairUse:
+    given: dict[str, Any] = {}
+    _take(document, {"strength": "strength"}, given)
+    _take_durations(document, {"half_life": "half_life_s"}, given)
+    return FairUse(**given)
 
 
 def _preemption(document: Mapping[str, Any]) -> PreemptionPolicy:

@@ -102,6 +102,11 @@ class SpreadSlowdownConf(Section):
     racks: Annotated[float, Field(ge=1)] | None = None
 
 
+class FairUseConf(Section):
+    half_life: Duration
+    strength: Annotated[float, Field(ge=0, le=4)] | None = None
+
+
 class PolicyConf(Section):
     order: Literal["score", "value"] | None = None
     weights: Weights | None = None
@@ -111,6 +116,7 @@ class PolicyConf(Section):
     deletion: DeletionConf | None = None
     waiting_bounds: dict[ClassName, Duration] | None = None
     spread_slowdown: SpreadSlowdownConf | None = None
+    fair_use: FairUseConf | None = None
     cycle: Duration | None = None
     rerank_every: Duration | None = None
     lease: Duration | None = None

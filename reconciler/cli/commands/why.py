@@ -150,7 +150,17 @@ def _waiting(
     else:
         lines += _next(view, expectation)
         lines.append(f"It {expected(view, status, expectation)}.")
+        lines += _apart(view, explanation)
     return [*lines, *_order(ahead, explanation), *_sooner(view, explanation)]
+
+
+def _apart(view: View, explanation: "Explanation | None") -> list[str]:
+    """Return what a job gives up that waits for a place closer together."""
+    if explanation is None or explanation.apart is None:
+        return []
+    apart = explanation.apart
+    ends = time_of_day(apart.end_p50, view.zone, view.now)
+    return [f"Spread over {place(apart.allocation)} it could start now, and would end ~{ends}."]
 
 
 def _sooner(view: View, explanation: "Explanation | None") -> list[str]:

@@ -7,6 +7,7 @@ the waiting budget; mark firm jobs; rank; one pass.  ``docs/planning-policy.md``
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import Learned, ValueState
@@ -18,6 +19,8 @@ from reconciler.planning.value.passing import Pass
 from reconciler.planning.value.ranking import Valuation, ranked
 from reconciler.planning.value.rules import RULES, Rules
 from reconciler.planning.value.shadow import Guess, ShadowSchedule
+
+_job = attrgetter("job")
 
 
 @dataclass(slots=True)
@@ -60,16 +63,19 @@ def decide(
     ``state`` is what was last recorded; the state of the choices counts only once it is.
     """
     memo = memo or ValueMemo()
-    live = {facts.job: facts for facts in (*fleet.waiting, *fleet.running, *fleet.aside)}
+    everybody = (*fleet.waiting, *fleet.running, *fleet.aside)
+    live = dict(zip(map(_job, everybody), everybody, strict=True))
     state = _learned(state, fleet.ended)
     residuals = memo.under(state.believed)
-    total = sum(size for row, size in enumerate(fleet.nodes.sizes) if row not in fleet.shut)
+    sizes = fleet.nodes.sizes
+    total = sum(sizes) - sum(sizes[row] for row in fleet.shut)
     valuation = Valuation(
         now=now,
         ranked_at=now - now % rules.rerank_every_s,
         budget_s=float(rules.least_budget_s),
         residuals=residuals,
         rules=rules,
+        favour=fleet.favour,
     )
     state, budget = _shadowed(state, fleet, live, valuation, memo)
     budget = max(budget, state.relieved_s, rules.least_budget_s)
@@ -123,13 +129,11 @@ def _shadowed(
     """Return the state with the shadow advanced to now, and the longest wait in it so far and as
     far as those that wait in it are forecast to."""
     known = state.shadow.jobs
-    new = [facts for job, facts in live.items() if job not in known]
+    new = [live[job] for job in live.keys() - known.keys()]
     ended = [each for each in fleet.ended if each.facts.job in known]
     over = {each.facts.job for each in ended}
     gone = sorted(
-        job
-        for job, each in known.items()
-        if not each.served and job not in live and job not in over
+        job for job in known.keys() - live.keys() if not known[job].served and job not in over
     )
     rules = valuation.rules
     schedule = memo.at(state, fleet.nodes)

@@ -125,6 +125,9 @@ class Fleet:
     """GPUs each account may still take; an account that is not named has no bound."""
     account: Mapping[JobId, str] = field(default_factory=dict)
     """Account a job's GPUs count against; a job that is not named has none."""
+    favour: Mapping[str, float] = field(default_factory=dict)
+    """What fair use multiplies the weights of a team's jobs by, in ranks and nowhere else; ``""``:
+    of any team that is not named; empty: nobody's."""
 
 
 class Cause(StrEnum):

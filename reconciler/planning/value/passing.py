@@ -170,17 +170,22 @@ class Pass:
         if is_first:
             return market.room_for(facts, market.everybody(facts), avoid)
         shape = (facts.gpus, facts.pools, facts.within, facts.preemptible, avoid), facts.level
-        rate = facts.gpus / self.scores[facts.job]  # score = gpus x left x ageing / weight
+        rate = self._rate(facts)
         known = self._refused.get(shape)
         if known is not None and known[0] == self._version and rate <= known[1]:
             room = known[2]
-        else:
-            reach = market.within_reach(facts, rate)
-            room = market.room_for(facts, reach, avoid) if reach else None
-            self._refused[shape] = (self._version, rate, room)
+            if room is None or not market.is_worth(facts, rate, room):
+                return None  # it has no more to gain than who was refused before
+        reach = market.within_reach(facts, rate)
+        room = market.room_for(facts, reach, avoid) if reach else None
+        self._refused[shape] = (self._version, rate, room)
         if room is None or not market.is_worth(facts, rate, room):
             return None
         return room
+
+    def _rate(self, facts: JobFacts) -> float:
+        rate = facts.gpus / self.scores[facts.job]  # score = gpus x left x ageing / weight
+        return rate / self.valuation.favour_of(facts) if self.valuation.favour else rate
 
     def _opened(self) -> Market:
         if self._market is None:

@@ -1,12 +1,13 @@
 """Who goes first?  Expected GPU-seconds to completion over weight, aged towards the budget.
 
-score = gpus x R x max(least, 1 - D / W) / weight, low first.  D = now - arrived - served is the
-delay so far; it does not grow while the job makes progress.  W is the waiting budget: the fleet's,
-or the job's own bound or the slack of its deadline where that is smaller.
+score = gpus x R x max(least, 1 - D / W) / (weight x favour), low first.  D = now - arrived -
+served is the delay so far; it does not grow while the job makes progress.  W is the waiting budget:
+the fleet's, or the job's own bound or the slack of its deadline where that is smaller.  The favour
+is what decayed fair use makes of the job's team: 1 where use is not counted.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from reconciler.domain.units import JobId
 from reconciler.planning.value.fleet import JobFacts
@@ -25,6 +26,8 @@ class Valuation:
     budget_s: float
     residuals: Residuals
     rules: Rules
+    favour: Mapping[str, float] = field(default_factory=dict)
+    """What fair use multiplies the weights of a team's jobs by, in ranks and nowhere else."""
 
     def served(self, facts: JobFacts) -> int:
         """Return the job's useful running time so far, in seconds."""
@@ -56,12 +59,21 @@ class Valuation:
         return max(self.rules.least_ageing, 1.0 - delay / budget)
 
     def score(self, facts: JobFacts) -> float:
-        """Return aged expected GPU-seconds over weight."""
+        """Return aged expected GPU-seconds over weight, favoured by fair use."""
         left = self.left(facts)
-        return facts.gpus * left * self.ageing(facts, left) / facts.weight
+        score = facts.gpus * left * self.ageing(facts, left) / facts.weight
+        return score / self.favour_of(facts) if self.favour else score
+
+    def favour_of(self, facts: JobFacts) -> float:
+        """Return the factor of the job's team."""
+        found = self.favour.get(facts.job.split("/", 1)[0])
+        return self.favour.get("", 1.0) if found is None else found
 
     def rate(self, facts: JobFacts) -> float:
-        """Return aged weighted completions per second: what its progress is worth."""
+        """Return aged weighted completions per second: what its progress is worth.
+
+        Fair use has no part in it, so what running uses up never makes two jobs stop each other.
+        """
         left = self.left(facts)
         return facts.weight / (left * self.ageing(facts, left))
 

@@ -48,6 +48,8 @@ def test_the_policy_file_writes_the_planner_s_defaults_out() -> None:
     files = {"conf/headway.yaml": headway + "api_version: headway/v1\n"}
     policy = read(JOB, files=files).platform.policy
     given = {"model_heat": policy.model_heat, "max_request_gpus": policy.max_request_gpus}
+    # measured on a fleet, and a choice: neither has an effect by default
+    given |= {"spread_slowdown": policy.spread_slowdown, "fair_use": policy.fair_use}
 
     assert policy == Policy(**given)  # type: ignore[arg-type]
 

@@ -1,0 +1,104 @@
+"""How far is a gang spread, and how much longer does it take so?
+
+A gang that goes over more nodes, or more racks, than the fewest that could hold it pays for the
+longer way with time; how much is measured and in the policy (``spread_slowdown``).  The narrower
+requests of a gang are itself kept to one node, or to one rack, where the cluster has one that
+large: what it may wait for instead of being spread.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from reconciler.domain.job import GpuRequest, Interconnect, TopologyDomain
+from reconciler.domain.policy import SpreadSlowdown
+from reconciler.planning.shapes import Shapes
+from reconciler.planning.topology import Layout, Shape, positions
+
+SOONER_TOGETHER = "ends sooner if it waits for a place that is closer together"
+
+SOONER_APART = "ends sooner spread now than if it waited for a place closer together"
+
+_WIDE = (TopologyDomain.RACK, TopologyDomain.CLUSTER)
+
+
+class Spread:
+    """What places cost the gangs of one cluster.  Local to one planning call."""
+
+    def __init__(self, shapes: Shapes, slowdown: SpreadSlowdown) -> None:
+        self.slowdown = slowdown
+        self._shapes = shapes
+        self._fewest: dict[GpuRequest, tuple[int, int]] = {}
+
+    def matters(self, request: GpuRequest) -> bool:
+        """True for a gang that may go over several nodes, where the cost of that is known."""
+        return (
+            bool(self.slowdown)
+            and request.count > 1
+            and request.within in _WIDE
+            and request.interconnect is not Interconnect.NVLINK
+        )
+
+    def fewest(self, request: GpuRequest) -> tuple[int, int]:
+        """Return the fewest nodes and the fewest racks of the cluster that could hold a gang."""
+        found = self._fewest.get(request)
+        if found is None:
+            found = _fewest(self._shapes.of(request), self._shapes.where)
+            self._fewest[request] = found
+        return found
+
+    def narrower(self, request: GpuRequest) -> tuple[GpuRequest, ...]:
+        """Return the gang kept to one node and to one rack, as far as the cluster has one that
+        holds it and the request allows more; empty where there is nothing to choose."""
+        if not self.matters(request):
+            return ()
+        nodes, racks = self.fewest(request)
+        found = []
+        if nodes == 1:
+            found.append(replace(request, within=TopologyDomain.NODE))
+        if racks == 1 and request.within is TopologyDomain.CLUSTER:
+            found.append(replace(request, within=TopologyDomain.RACK))
+        return tuple(found)
+
+    def factor_of_rows(self, request: GpuRequest, rows: Iterable[int]) -> float:
+        """Return how many times as long a gang takes on ``rows`` as in its best place."""
+        if not self.matters(request):
+            return 1.0
+        of = self._shapes.rows.nodes
+        chosen = tuple(rows)
+        return self._factor(
+            request, len({of.node[row] for row in chosen}), len({of.rack[row] for row in chosen})
+        )
+
+    def factor(self, request: GpuRequest, devices: int) -> float:
+        """Return how many times as long a gang takes on ``devices`` as in its best place."""
+        if not self.matters(request):
+            return 1.0
+        grid = self._shapes.grid
+        return self.factor_of_rows(request, grid.rows_of_positions(positions(devices)))
+
+    def _factor(self, request: GpuRequest, nodes: int, racks: int) -> float:
+        fewest_nodes, fewest_racks = self.fewest(request)
+        if racks > fewest_racks:
+            return self.slowdown.racks
+        return self.slowdown.nodes if nodes > fewest_nodes else 1.0
+
+
+def _fewest(shape: Shape, where: Layout) -> tuple[int, int]:
+    """Return (nodes, racks), each the least over the types that will do; 1 where none does."""
+    found = []
+    for _, fitting in shape.per_type:
+        nodes = [(fitting & node.all).bit_count() for node in where.nodes]
+        racks = [sum(nodes[position] for position in rack) for rack in where.racks]
+        if sum(nodes) >= shape.count:
+            found.append((_so_many(nodes, shape.count), _so_many(racks, shape.count)))
+    return min(found, default=(1, 1))
+
+
+def _so_many(sizes: Sequence[int], count: int) -> int:
+    """Return how many of ``sizes``, largest first, it takes to have ``count``."""
+    taken = 0
+    for number, size in enumerate(sorted(sizes, reverse=True), start=1):
+        taken += size
+        if taken >= count:
+            return number
+    return len(sizes)
