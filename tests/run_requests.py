@@ -1,8 +1,16 @@
 """Run directories for trainer tests, with quiet defaults: only what matters is named."""
 
 import json
+from math import prod
 from pathlib import Path
 from typing import Any
+
+SHARERS = (
+    "sequence_parallel_size",
+    "tensor_model_parallel_size",
+    "pipeline_model_parallel_size",
+)
+"""Keys whose processes read the same rows."""
 
 
 def a_run(
@@ -25,7 +33,7 @@ def a_run(
     run_dir = root / f"a{number}"
     run_dir.mkdir(parents=True)
     checkpoints = root / "checkpoints"
-    sharers = train.get("sequence_parallel_size", 1)
+    sharers = prod(train.get(key, 1) for key in SHARERS)
     sharers = sharers if world_size % sharers == 0 else 1
     section = {
         "task": "sft",

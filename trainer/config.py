@@ -133,6 +133,11 @@ def _batch(path: Path, document: Mapping[str, Any]) -> tuple[int, int, int]:
         raise RequestError(text)
     per_device = document["per_device_batch"] or train.get("per_device_train_batch_size", 1)
     accumulation = document["accumulation"] or train.get("gradient_accumulation_steps", 1)
+    if accumulation < layout.pipeline:
+        raise RequestError(
+            f"{path}: {layout.pipeline} stages of a pipeline need as many micro-batches a step or "
+            f"more, not {accumulation}; nearest: gradient_accumulation_steps: {layout.pipeline}"
+        )
     product = layout.data * per_device * accumulation
     global_batch = document["global_batch"] or product
     if product != global_batch:

@@ -39,6 +39,8 @@ def keep(run: Any, trainer: Any) -> dict[str, str]:
     if request.train["merge_lora"]:
         artifacts[MERGED] = str(request.final / MERGED)
     if record.rank != 0:
+        if request.layout.copies > 1:  # rank 0 gathers each weight as it writes it
+            trainer._save(str(temporary))
         return artifacts
     shutil.rmtree(temporary, ignore_errors=True)
     trainer._save(str(temporary), state_dict=whole)

@@ -20,7 +20,8 @@ from trainer.config import Request
 from trainer.lengths import of_samples
 from trainer.optimizers import building
 from trainer.packing import packing_length
-from trainer.parallel import plan, sequence
+from trainer.parallel import pipeline, plan, sequence, split
+from trainer.parallel.pipeline import Pipeline
 from trainer.parallel.sequence import Group
 from trainer.quantised.adapters import widen_adapters
 from trainer.record import Record
@@ -67,6 +68,8 @@ class Run:
     facts: StepFacts = field(default_factory=StepFacts)
     group: Group | None = None
     """The processes that share this one's rows; None where it reads its own."""
+    pipeline: Pipeline | None = None
+    """This process's stage; None where it has all layers."""
     outcome: str | None = None
     """Set where training ends before its last step: stopped, diverged or checkpoint_failed."""
     last_finite_loss: float | None = None
@@ -92,6 +95,10 @@ class Seams(Deferring):
         super().__init__(*args, **kwargs)
         if run.group is not None:
             self.data_collator = sequence.collator(run.group, pad_token=self._pad_token())
+        if run.request.layout.tensor > 1:
+            split.start_adapters(self.model, run.request.seed)
+        if run.pipeline is not None:  # do not copy this stage's weights to the others, as DDP would
+            self.is_distributed_loading_by_transformers = True
         if run.request.train["quant_method"] is not None:
             widen_adapters(self.model)
 
@@ -113,7 +120,7 @@ class Seams(Deferring):
             length=self.run.total_steps * request.global_batch,
             seed=request.seed,
             batch=request.per_device_batch,
-            sharers=request.layout.sequence,
+            sharers=request.layout.sharers,
             step=request.global_batch,
             lengths=of_samples(self.train_dataset) if request.train["group_by_length"] else None,
         )
@@ -139,6 +146,8 @@ class Seams(Deferring):
         self.run.facts.data_wait_s += time.perf_counter() - started
         self.run.facts.tokens += sum(self.tokens_of(batch) for batch in batches)
         self.run.facts.places += sum(self._places(batch) for batch in batches)
+        if self.run.pipeline is not None:
+            self.run.pipeline.waiting.extend(batches)
         return batches, items
 
     def _places(self, batch: dict[str, Any]) -> int:
@@ -163,12 +172,36 @@ class Seams(Deferring):
     def training_step(self, model: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Return the loss of one forward and backward pass, and note it."""
         if not self.is_checked:
-            runs = plan.check_model(model, self.run.request.layout)
+            stage = self.run.pipeline
+            layout = self.run.request.layout
+            runs = (
+                plan.check_model(model, layout)
+                if stage is None
+                else pipeline.check_model(stage, layout)
+            )
             self.run.record.event("phase", phase="training", runs=runs)
             self.is_checked = True
-        loss: torch.Tensor = super().training_step(model, *args, **kwargs)
+        loss: torch.Tensor
+        if self.run.pipeline is None:
+            loss = super().training_step(model, *args, **kwargs)
+        else:
+            loss = self._pipeline_step(model, *args, **kwargs)
         self.run.facts.losses.append(loss)
         return loss
+
+    def _pipeline_step(self, model: Any, inputs: Any, num_items_in_batch: Any) -> torch.Tensor:
+        """Run all micro-batches when the first one's turn comes; the others' losses are zero."""
+        stages = self.run.pipeline
+        assert stages is not None
+        model.train()
+        if not stages.waiting:
+            return torch.zeros((), device=inputs["input_ids"].device)
+        # the library has counted the rows of every stage
+        return stages.run(num_items_in_batch / stages.size)
+
+    def _sync_replicated_trainable_parameters(self, model: Any) -> None:
+        if self.run.pipeline is None:  # else every stage has weights of its own
+            super()._sync_replicated_trainable_parameters(model)
 
     def create_optimizer(self, model: Any = None) -> Any:
         """Return this trainer's own optimizer where the job wants one, else the library's."""
@@ -183,8 +216,20 @@ class Seams(Deferring):
         return super().create_optimizer(model)
 
     def _clip_grad_norm(self, model: Any) -> Any:
+        if self.run.pipeline is not None:
+            return self._finite_or_forgotten(
+                model, pipeline.clip(list(model.parameters()), self.args.max_grad_norm)
+            )
         norm = building.norm_in_backward(self.optimizer)
         norm = super()._clip_grad_norm(model) if norm is None else norm
+        return self._finite_or_forgotten(model, norm)
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        if grad_norm is None and self.run.pipeline is not None:
+            grad_norm = pipeline.clip(list(model.parameters()), 0.0)
+        return super()._get_grad_norm(model, grad_norm)
+
+    def _finite_or_forgotten(self, model: Any, norm: Any) -> Any:
         if not bool(torch.isfinite(torch.as_tensor(norm))):
             # the weights must survive one bad batch: without gradients the optimizer does nothing
             self.run.facts.gradient_is_finite = False
@@ -209,12 +254,47 @@ class Seams(Deferring):
         self.deferred = [] if run.saver.puts_off and run.outcome is None else None
         saved = run.saver.save(
             step=self.state.global_step,
-            write=lambda: Trainer._save_checkpoint(self, model, trial),  # TRL's adds a model card
+            write=lambda: self._write_checkpoint(model, trial),
             deferred=self.deferred,
         )
         self.deferred = None
         if run.outcome == "stopped" and not saved:
             run.outcome = "checkpoint_failed"
+
+    def _write_checkpoint(self, model: Any, trial: Any) -> None:
+        Trainer._save_checkpoint(self, model, trial)  # TRL's adds a model card
+        if self.run.request.layout.copies > 1:
+            folder = self.run.saver.temporary / f"checkpoint-{self.state.global_step}"
+            split.save_states(
+                self.optimizer,
+                self.lr_scheduler,
+                self.model,
+                folder,
+                stages=self.run.pipeline is not None,
+                writes=self.args.should_save,
+            )
+            self._save_rng_state(str(folder))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        if self.run.request.layout.copies > 1:
+            split.load_weights(
+                self.model, Path(resume_from_checkpoint), stages=self.run.pipeline is not None
+            )
+        else:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None and self.run.request.layout.copies > 1:
+            split.load_states(self.optimizer, self.lr_scheduler, self.model, Path(checkpoint))
+        else:
+            super()._load_optimizer_and_scheduler(checkpoint)
+
+    def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+        if self.run.pipeline is not None:
+            state_dict = pipeline.whole_weights(self.model)
+            if not self.args.should_save:
+                return
+        super()._save(output_dir, state_dict)
 
     def whole_weights(self) -> dict[str, Any]:
         """Return all weights, in rank 0; every process must call this."""

@@ -149,6 +149,8 @@ def load_model(location: str, *, train: Mapping[str, Any], kind: str = "causal")
     import transformers
     from transformers import AutoConfig
 
+    from trainer.parallel import split
+
     revision = train["model_revision"]
     config = AutoConfig.from_pretrained(location, revision=revision, trust_remote_code=False)
     wanted = train["torch_dtype"] or str(config.dtype or "float32").removeprefix("torch.")
@@ -156,6 +158,7 @@ def load_model(location: str, *, train: Mapping[str, Any], kind: str = "causal")
         wanted = "bfloat16"
     if kind == "classifier":
         config.num_labels = 1
+    split.check_config(config, train)
     model = getattr(transformers, CLASSES[kind]).from_pretrained(
         location,
         revision=revision,
@@ -164,6 +167,7 @@ def load_model(location: str, *, train: Mapping[str, Any], kind: str = "causal")
         attn_implementation=train["attn_impl"],
         trust_remote_code=False,
         **loading_arguments(location, config, train, weights_type=wanted),
+        **split.loading(train),
     )
     model.config.use_cache = False
     return model

@@ -64,6 +64,7 @@ _SMALL = {
     "num_key_value_heads": 4,
     "head_dim": 32,
 }
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64}
 SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "qwen3-tiny": _shape("qwen3", **_TINY),
@@ -71,10 +72,12 @@ SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "qwen3-small": _shape("qwen3", **_SMALL),
         "llama-small": _shape("llama", **_SMALL),
         "bert-tiny": _shape("bert", **_ENCODER),
+        "qwen3-moe-tiny": _shape("qwen3_moe", **_TINY, **_EXPERTS),
     }
 )
 """Name after ``random:`` and its configuration: tiny has 0.36 M parameters (bert: 0.5 M),
-small 5.8 M.  ``bert-tiny`` reads in both directions: for embedding, reranker and reward."""
+small 5.8 M.  ``qwen3-moe-tiny`` has four experts a layer, two of which read a token.
+``bert-tiny`` reads in both directions: for embedding, reranker and reward."""
 
 
 def recipe_digest(name: str) -> str:

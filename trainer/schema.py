@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.keys import KEYS, Key, default_of
+from trainer.parallel.layout import SPLITS
 from trainer.rules import ABSENT, FORM, OWNED, RENAMED, RULES
 
 CONTRACT = Path(__file__).parent / "contract"
@@ -66,7 +67,8 @@ def train_rules() -> dict[str, Any]:
         "key has the default of train.schema.json, else null); `set`: whether the document names "
         "the key (null counts as absent); `above` and `below` a number, never true for null. "
         "`owned` are keys headway decides, with what to write instead; `renamed` are other "
-        "trainers' names with ours; `absent` are known keys this trainer does not have.",
+        "trainers' names with ours; `absent` are known keys this trainer does not have; "
+        "`whole_gang` are keys whose number, where above 1, is that of all the job's devices.",
         "rules": [
             {
                 "id": rule.id,
@@ -82,6 +84,7 @@ def train_rules() -> dict[str, Any]:
         "absent": {
             key: {"reason": reason, "nearest": nearest} for key, (reason, nearest) in ABSENT.items()
         },
+        "whole_gang": list(SPLITS),
     }
 
 

@@ -120,7 +120,7 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
     from trainer.callbacks.metrics import MetricsCallback
     from trainer.callbacks.progress import ProgressCallback
     from trainer.optimizers import building
-    from trainer.parallel import plan, sequence
+    from trainer.parallel import pipeline, plan, sequence
     from trainer.recipes.recipe import Materials
 
     request = run.request
@@ -134,6 +134,9 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
             size=request.layout.sequence,
             attention=request.train["sequence_parallel_attention"],
         )
+    if request.layout.pipeline > 1:
+        model, run.pipeline = pipeline.start(model, adapter, size=request.layout.pipeline)
+        adapter = None
     metrics = MetricsCallback(run)
     materials = Materials(
         model=model,

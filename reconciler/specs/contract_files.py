@@ -20,7 +20,7 @@ def train_schema() -> Mapping[str, Any]:
 
 @lru_cache(maxsize=1)
 def train_rules() -> Mapping[str, Any]:
-    """Return the trainer's rules: ``rules``, ``owned``, ``renamed`` and ``absent``."""
+    """Return the trainer's rules: ``rules``, ``owned``, ``renamed``, ``absent``, ``whole_gang``."""
     return json.loads((CONTRACT / "train.rules.json").read_bytes())  # type: ignore[no-any-return]
 
 

@@ -34,9 +34,6 @@ PARALLEL_KEYS = (
     "tensor_model_parallel_size",
     "pipeline_model_parallel_size",
     "context_parallel_size",
-    "expert_model_parallel_size",
-    "tensor_parallel_size",
-    "pipeline_parallel_size",
     "sequence_parallel_size",
 )
 DEFAULT_GRACE_S = Seconds(600)

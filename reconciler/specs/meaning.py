@@ -12,6 +12,7 @@ from reconciler.domain.team import Team
 from reconciler.domain.units import Instant, TeamName
 from reconciler.specs.capacity import Capacity
 from reconciler.specs.codes import Code
+from reconciler.specs.contract_files import default_of, train_rules
 from reconciler.specs.convert import PARALLEL_KEYS, can_checkpoint, legal_sizes, model_parallel
 from reconciler.specs.findings import Finding, KeyPath
 from reconciler.specs.names import nearest
@@ -205,6 +206,40 @@ def parallel_findings(document: Mapping[str, Any]) -> Iterator[Finding]:
             Code.PARALLEL_SIZES,
             f"{said} need a multiple of {product} GPUs, resources.gpus is {gpus}",
             f"ask for {product} GPUs, or use smaller parallel sizes",
+        )
+        return
+    yield from _split_findings(train, gpus, is_elastic=bool(document.get("elastic")))
+
+
+def _split_findings(train: Mapping[str, Any], gpus: int, *, is_elastic: bool) -> Iterator[Finding]:
+    """Yield where the devices that split one model are not all of the job's."""
+    for key in train_rules()["whole_gang"]:
+        size = train.get(key)
+        if not isinstance(size, int) or size <= 1:
+            continue
+        if size != gpus:
+            yield Finding(
+                ("train", key),
+                Code.PARALLEL_SIZES,
+                f"{size} GPUs split the model, but resources.gpus is {gpus}; this trainer runs no "
+                "replicas of a split model",
+                f"write {key}: {gpus}, or ask for {size} GPUs",
+            )
+        elif is_elastic:
+            yield Finding(
+                ("train", key),
+                Code.PARALLEL_SIZES,
+                f"{size} GPUs split the model, so that the job can not run on fewer or more",
+                "remove elastic",
+            )
+    stages = train.get("pipeline_model_parallel_size")
+    batches = train.get("gradient_accumulation_steps", default_of("gradient_accumulation_steps"))
+    if isinstance(stages, int) and isinstance(batches, int) and stages > 1 and batches < stages:
+        yield Finding(
+            ("train", "pipeline_model_parallel_size"),
+            Code.PARALLEL_SIZES,
+            f"{stages} stages of a pipeline need as many micro-batches a step, not {batches}",
+            f"gradient_accumulation_steps: {stages} or more",
         )
 
 

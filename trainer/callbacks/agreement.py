@@ -35,7 +35,8 @@ class AgreementCallback(TrainerCallback):  # type: ignore[misc]
                 float(facts.places),
             ]
         )
-        facts.tokens, facts.places = int(tokens), int(places)
+        copies = run.request.layout.copies  # these have read the same tokens
+        facts.tokens, facts.places = int(tokens) // copies, int(places) // copies
         facts.begin_step()
         self.strikes = self.strikes + 1 if bad else 0
         if bad:

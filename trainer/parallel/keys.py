@@ -24,6 +24,27 @@ PARALLEL_KEYS: Mapping[str, Key] = MappingProxyType(
             "the backward pass (what ZeRO-3 does); false keeps them in between (what ZeRO-2 does): "
             "more memory, fewer messages.",
         ),
+        "tensor_model_parallel_size": Key(
+            type="integer",
+            default=1,
+            minimum=1,
+            text="Devices that split each layer's matrices (transformers' own plan for the model); "
+            "1 or the number of devices.",
+        ),
+        "expert_model_parallel_size": Key(
+            type="integer",
+            default=1,
+            minimum=1,
+            text="Devices that split the experts of a mixture-of-experts model: 1 or, with "
+            "tensor_model_parallel_size, the same number.",
+        ),
+        "pipeline_model_parallel_size": Key(
+            type="integer",
+            default=1,
+            minimum=1,
+            text="Devices that have some of the layers each (schedule 1F1B); 1 or the number of "
+            "devices, and at most gradient_accumulation_steps.",
+        ),
         "sequence_parallel_size": Key(
             type="integer",
             default=1,

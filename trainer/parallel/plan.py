@@ -8,6 +8,7 @@ it has made of the model before the first step.
 from typing import Any
 
 from trainer.config import RequestError
+from trainer.parallel import split
 from trainer.parallel.layout import Layout
 
 SHARDS = "SHARDED_STATE_DICT"
@@ -16,6 +17,9 @@ SHARDS = "SHARDED_STATE_DICT"
 
 def arguments(layout: Layout, *, layers: list[str]) -> dict[str, Any]:
     """Return arguments of ``TrainingArguments``; ``layers``: classes to split one by one."""
+    if layout.copies > 1:
+        # the library would refuse to save the states of a model split at load; trainer.loop does
+        return {"save_only_model": True}
     if layout.sharding is None:
         return {}
     return {
@@ -31,12 +35,12 @@ def arguments(layout: Layout, *, layers: list[str]) -> dict[str, Any]:
 
 
 def allow(layout: Layout, *, on_cpu: bool) -> None:
-    """Let accelerate split weights on CPUs, where it would not and say nothing.
+    """Let accelerate split weights and models on CPUs, where it would not and say nothing.
 
     It takes the way of several GPUs only for that kind of process group; the way itself works on
     any device.
     """
-    if layout.sharding is None or not on_cpu:
+    if not on_cpu or (layout.sharding is None and layout.tensor == 1):
         return
     from accelerate.state import DistributedType, PartialState
 
@@ -76,21 +80,23 @@ def check_kind(accelerator: Any, layout: Layout) -> None:
 
 def check_model(model: Any, layout: Layout) -> str:
     """Return what the wrapped model is; raise RequestError where that is not what was asked for."""
+    if layout.tensor > 1:
+        return split.check_model(model, layout)
     from torch.distributed.fsdp import FSDPModule
     from torch.distributed.tensor import DTensor
     from torch.nn.parallel import DistributedDataParallel
 
-    split = [isinstance(each, DTensor) for each in model.parameters()]
-    if isinstance(model, FSDPModule) and all(split):
+    parts = [isinstance(each, DTensor) for each in model.parameters()]
+    if isinstance(model, FSDPModule) and all(parts):
         kept = not _reshards(model)
         found = "fsdp2, weights kept between passes" if kept else "fsdp2"
         is_right = layout.sharding == "fsdp2" and layout.reshards is not kept
-    elif isinstance(model, DistributedDataParallel) and not any(split):
+    elif isinstance(model, DistributedDataParallel) and not any(parts):
         found, is_right = "ddp", layout.sharding is None and layout.world_size > 1
-    elif not any(split):
+    elif not any(parts):
         found, is_right = "one process", layout.world_size == 1
     else:
-        found, is_right = f"{sum(split)} of {len(split)} weights split", False
+        found, is_right = f"{sum(parts)} of {len(parts)} weights split", False
     if not is_right:
         raise RequestError(f"asked for {_words(layout)}, but what runs is {found}")
     return found

@@ -1,9 +1,160 @@
 """Which ways of spreading a training do not go with which tasks and tuners."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trainer.parallel.layout import SPLITS
+
+
+def _of_split_models() -> Iterator[Mapping[str, Any]]:
+    """Yield what does not go with a model split by matrices or by layers, for each key."""
+    beside: tuple[tuple[str, Mapping[str, Any], str, str], ...] = (
+        (
+            "other_task",
+            {"task": {"not_in": ["pretrain", "sft"]}},
+            "only the loss of each token by itself is computed on a split model",
+            "remove {key}",
+        ),
+        (
+            "fsdp",
+            {"fsdp": {"set": True}},
+            "the model is split once, and replicas of it are not offered",
+            "fsdp: fsdp2 alone",
+        ),
+        (
+            "sequence_parallel",
+            {"sequence_parallel_size": {"above": 1}},
+            "the model is split once, and its rows are not",
+            "sequence_parallel_size alone, with fsdp: fsdp2",
+        ),
+        (
+            "quantised_base",
+            {"quant_method": {"set": True}},
+            "packed 4-bit weights can not be split among devices",
+            "remove {key}: a 4-bit base is small",
+        ),
+        (
+            "own_optimizer",
+            {"optim": {"not_in": ["adamw_torch"]}},
+            "this optimizer looks at whole matrices, or at all of them",
+            "optim: adamw_torch",
+        ),
+        (
+            "galore",
+            {"use_galore": {"in": [True]}},
+            "GaLore projects whole matrices",
+            "remove {key}, or use_galore: false",
+        ),
+        (
+            "lora_plus",
+            {"lorap_lr_ratio": {"set": True}},
+            "the two rates of LoRA+ are set on weights before they are split",
+            "remove lorap_lr_ratio",
+        ),
+        (
+            "dora",
+            {"use_dora": {"in": [True]}},
+            "DoRA measures whole matrices",
+            "use_dora: false",
+        ),
+        (
+            "modules_to_save",
+            {"modules_to_save": {"set": True}},
+            "layers trained whole beside an adapter are not put together again",
+            "remove modules_to_save",
+        ),
+        (
+            "lora_bias",
+            {"lora_bias": {"not_in": ["none"]}},
+            "biases beside an adapter are not put together again",
+            "lora_bias: none",
+        ),
+        (
+            "saved_adapter",
+            {"init_from": {"set": True}, "tuner_type": {"in": ["lora"]}},
+            "a saved adapter is read into a model that is not split yet",
+            "tuner_type: full, or remove init_from",
+        ),
+        (
+            "merging",
+            {"merge_lora": {"in": [True]}},
+            "at the end of the training each device has a part of the weights",
+            "remove it, and run python -m trainer.export on the adapter",
+        ),
+    )
+    for key in SPLITS:
+        for name, when, reason, nearest in beside:
+            yield {
+                "id": f"{key.removesuffix('_model_parallel_size')}_parallel_with_{name}",
+                "when": {key: {"above": 1}, **when},
+                "refuse": key,
+                "reason": reason,
+                "nearest": nearest.format(key=key),
+            }
+
+
 REFUSALS: tuple[Mapping[str, Any], ...] = (
+    *_of_split_models(),
+    {
+        "id": "tensor_with_pipeline_parallel",
+        "when": {
+            "tensor_model_parallel_size": {"above": 1},
+            "pipeline_model_parallel_size": {"above": 1},
+        },
+        "refuse": "pipeline_model_parallel_size",
+        "reason": "the model is split once: by matrices or by layers",
+        "nearest": "one of the two for all devices",
+    },
+    {
+        "id": "expert_parallel_alone",
+        "when": {
+            "expert_model_parallel_size": {"above": 1},
+            "tensor_model_parallel_size": {"below": 2},
+        },
+        "refuse": "expert_model_parallel_size",
+        "reason": "transformers deals experts to devices that split the other layers too",
+        "nearest": "tensor_model_parallel_size of the same number",
+    },
+    {
+        "id": "expert_parallel_with_lora",
+        "when": {
+            "expert_model_parallel_size": {"above": 1},
+            "tuner_type": {"in": ["lora"]},
+        },
+        "refuse": "expert_model_parallel_size",
+        "reason": "adapters beside experts that other devices have are not tested",
+        "nearest": "tuner_type: full",
+    },
+    {
+        "id": "pipeline_parallel_with_packing",
+        "when": {
+            "pipeline_model_parallel_size": {"above": 1},
+            "packing": {"in": [True]},
+        },
+        "refuse": "packing",
+        "reason": "that packed samples stay apart is not proven through the stages of a pipeline",
+        "nearest": "packing: false with group_by_length: true",
+    },
+    {
+        "id": "pipeline_parallel_with_evaluation",
+        "when": {
+            "pipeline_model_parallel_size": {"above": 1},
+            "split_dataset_ratio": {"above": 0},
+        },
+        "refuse": "split_dataset_ratio",
+        "reason": "a pipeline runs training steps, it does not evaluate",
+        "nearest": "split_dataset_ratio: 0",
+    },
+    {
+        "id": "pipeline_parallel_with_val_dataset",
+        "when": {
+            "pipeline_model_parallel_size": {"above": 1},
+            "val_dataset": {"set": True},
+        },
+        "refuse": "val_dataset",
+        "reason": "a pipeline runs training steps, it does not evaluate",
+        "nearest": "remove val_dataset",
+    },
     {
         "id": "sequence_parallel_with_other_task",
         "when": {

@@ -229,8 +229,41 @@ def test_galore_with_an_adapter_is_refused_with_the_reason_and_the_nearest_choic
     assert "tuner_type: full" in said(refused.problems)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "gpus", "more", "words"),
+    [
+        ("tensor_model_parallel_size: 2", 4, "", "runs no replicas of a split model"),
+        ("tensor_model_parallel_size: 2", 2, "elastic: {min_gpus: 2, max_gpus: 4}", "on fewer or"),
+        ("pipeline_model_parallel_size: 2", 2, "", "as many micro-batches a step, not 1"),
+        ("tensor_model_parallel_size: 2", 2, "", None),
+        (
+            "tensor_model_parallel_size: 2, expert_model_parallel_size: 2",
+            2,
+            "",
+            None,
+        ),
+        (
+            "pipeline_model_parallel_size: 2, gradient_accumulation_steps: 2",
+            2,
+            "",
+            None,
+        ),
+    ],
+)
+def test_the_devices_that_split_one_model_are_all_of_the_job_s(
+    sizes: str, gpus: int, more: str, words: str | None
+) -> None:
+    found = entry(PLAIN_JOB + f"resources: {{gpus: {gpus}}}\ntrain: {{{sizes}}}\n{more}\n")
+
+    if words is None:
+        assert "HW058" not in codes(found.problems)
+        return
+    assert words in said(found.problems), said(found.problems)
+    assert "HW058" in codes(found.problems)
+
+
 def test_parallel_sizes_must_divide_the_gang_even_where_the_trainer_has_none() -> None:
-    sizes = "tensor_model_parallel_size: 4, pipeline_model_parallel_size: 2"
+    sizes = "tensor_model_parallel_size: 4, context_parallel_size: 2"
     refused = entry(PLAIN_JOB + f"resources: {{gpus: 4}}\ntrain: {{{sizes}}}\n")
 
     assert "need a multiple of 8 GPUs, resources.gpus is 4" in said(refused.problems)

@@ -17,6 +17,8 @@ from trainer.config import RequestError, train_problems
 from trainer.parallel import plan
 from trainer.parallel.layout import Layout, layout_of, request_problems
 
+TENSOR = {"tensor_model_parallel_size": 2}
+PIPELINE = {"pipeline_model_parallel_size": 2}
 MINIMAL = {"task": "sft", "model": "random:qwen3-tiny", "dataset": "sample:support-faq"}
 
 
@@ -116,6 +118,12 @@ def test_a_model_that_does_not_name_its_layers_is_not_split() -> None:
         ({"sequence_parallel_size": 4}, 6, "4 does not divide the 6 processes"),
         ({"fsdp": "fsdp2"}, 1, "has one; it would be ignored"),
         ({"fsdp": "fsdp2", "sequence_parallel_size": 2}, 2, None),
+        ({"tensor_model_parallel_size": 2}, 2, None),
+        ({"tensor_model_parallel_size": 2}, 4, "replicas of a split model are not offered"),
+        ({"pipeline_model_parallel_size": 4}, 4, None),
+        ({"pipeline_model_parallel_size": 3}, 4, "this attempt has 4"),
+        (TENSOR | {"expert_model_parallel_size": 2}, 2, None),
+        ({"tensor_model_parallel_size": 4, "expert_model_parallel_size": 2}, 4, "which are 4"),
     ],
 )
 def test_sizes_multiply_up(train: dict[str, Any], world_size: int, said: str | None) -> None:
@@ -137,9 +145,24 @@ def test_sizes_multiply_up(train: dict[str, Any], world_size: int, said: str | N
         ({"sequence_parallel_attention": "ulysses"}, "it would be ignored"),
         ({"deepspeed": "zero3"}, "nearest: fsdp: fsdp2"),
         ({"context_parallel_size": 2}, "nearest: sequence_parallel_size"),
-        ({"tensor_model_parallel_size": 2}, "this trainer does not split layers"),
-        ({"pipeline_model_parallel_size": 2}, "this trainer has no pipeline"),
-        ({"expert_model_parallel_size": 2}, "this trainer does not split experts"),
+        ({"expert_model_parallel_size": 2}, "deals experts to devices that split"),
+        (TENSOR | {"pipeline_model_parallel_size": 2}, "by matrices or by layers"),
+        (TENSOR | {"expert_model_parallel_size": 2}, "adapters beside experts"),
+        (TENSOR | {"fsdp": "fsdp2"}, "replicas of it are not offered"),
+        (TENSOR | {"sequence_parallel_size": 2}, "its rows are not"),
+        (TENSOR | {"task": "dpo"}, "the loss of each token by itself"),
+        (TENSOR | {"quant_method": "bnb"}, "packed 4-bit weights"),
+        (TENSOR | {"optim": "adafactor"}, "this optimizer looks at whole matrices"),
+        (TENSOR | {"use_galore": True, "tuner_type": "full"}, "GaLore projects whole"),
+        (TENSOR | {"lorap_lr_ratio": 16}, "the two rates of LoRA+"),
+        (TENSOR | {"use_dora": True}, "DoRA measures whole"),
+        (TENSOR | {"modules_to_save": ["lm_head"]}, "not put together again"),
+        (TENSOR | {"lora_bias": "all"}, "not put together again"),
+        (TENSOR | {"init_from": "earlier"}, "a model that is not split yet"),
+        (TENSOR | {"merge_lora": True}, "each device has a part"),
+        (PIPELINE | {"packing": True}, "not proven through the stages"),
+        (PIPELINE | {"val_dataset": "sample:support-faq"}, "does not evaluate"),
+        (PIPELINE | {"split_dataset_ratio": 0.1}, "does not evaluate"),
     ],
     ids=str,
 )
