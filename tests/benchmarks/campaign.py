@@ -1,6 +1,7 @@
 """``make campaign``: the full numbers that do not fit into ``make test``, kept with their commit.
 
-Each part is a selection of tests run under the profile it names.  Its result is written to
+Each part is a selection of tests run under the profile it names, or a program that keeps results
+of its own and goes on where it stopped.  Its result is written to
 ``tests/benchmarks/results/campaign-<part>.json`` when it ends; a part whose result is of the
 present sources is not run again, so an interrupted campaign goes on where it stopped.
 ``python -m tests.benchmarks.campaign [PART...]`` runs only the parts named.
@@ -25,13 +26,22 @@ COUNTS = re.compile(r"(\d+) (passed|failed|skipped|error)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One selection of tests."""
+    """One selection of tests, or one program."""
 
     what: str
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    program: str | None = None
+    """A module that is run instead of pytest; its exit code is the verdict."""
     rests_on: tuple[str, ...]
     """Paths of the sources: with any of them changed, the part is run again."""
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What Python is given after ``-m``."""
+        if self.program is not None:
+            return (self.program, *self.arguments)
+        return ("pytest", "-v", "-o", "timeout=0", *self.arguments)
 
 
 PLANNER = (
@@ -86,6 +96,21 @@ PARTS: Mapping[str, Part] = {
         arguments=("-m", "campaign", "tests/faults"),
         rests_on=("reconciler", "tests/faults", "tests/live_fleets.py", "tests/git_worlds.py"),
     ),
+    "matrix": Part(
+        what="each task of the trainer with each tuner",
+        program="tests.benchmarks.campaign_matrix",
+        rests_on=("trainer", "tests/e2e/tasks.py", "tests/benchmarks/campaign_matrix.py"),
+        environment={"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+    ),
+    "galore": Part(
+        what="what GaLore and AdamW learn, equally tuned",
+        program="tests.benchmarks.campaign_galore",
+        rests_on=(
+            *("trainer/optimizers", "tests/benchmarks/campaign_galore.py"),
+            "tests/benchmarks/galore_model.py",
+        ),
+        environment={"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+    ),
 }
 
 
@@ -125,7 +150,7 @@ def run(name: str, part: Part) -> bool:
     (ROOT / "build" / "campaign").mkdir(parents=True, exist_ok=True)
     began, at = time.monotonic(), commit()
     with subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-v", "-o", "timeout=0", *part.arguments],
+        [sys.executable, "-m", *part.command],
         cwd=ROOT,
         env={**os.environ, **part.environment},
         stdout=subprocess.PIPE,
@@ -136,7 +161,10 @@ def run(name: str, part: Part) -> bool:
         for line in running.stdout:  # told as it comes: a campaign is long
             print(line, end="", flush=True)
             lines.append(line)
-    counts = {word: int(count) for count, word in COUNTS.findall(summary("".join(lines)))}
+    if part.program is None:
+        counts = {word: int(count) for count, word in COUNTS.findall(summary("".join(lines)))}
+    else:
+        counts = {"failed" if running.returncode else "passed": 1}
     RESULTS.mkdir(exist_ok=True)
     result = {
         "part": name,
@@ -144,7 +172,7 @@ def run(name: str, part: Part) -> bool:
         "commit": at,
         "sources": resting_on,
         "seed": SEED,
-        "command": " ".join(("pytest", *part.arguments)),
+        "command": " ".join(part.command),
         "environment": dict(part.environment),
         "passed": counts.get("passed", 0),
         "failed": counts.get("failed", 0) + counts.get("error", 0),
