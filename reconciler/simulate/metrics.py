@@ -1,7 +1,8 @@
 """Figures of one run, in the words of ``docs/simulator.md``.
 
 Wait is end - submission - the trace's duration at the requested size, at least 0 for each job, so
-that stopping and restarting cannot hide it.  Percentiles are nearest-rank.
+that stopping and restarting cannot hide it.  A job that was refused or given up waits until the
+whole run is over and meets no deadline.  Percentiles are nearest-rank.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,12 +59,14 @@ def figures(
     has none.
     """
     outcomes = played.outcomes
-    waits = [wait_s(outcome) for outcome in outcomes]
+    over_s = max((outcome.ended_s for outcome in outcomes), default=0.0)
+    waits = [wait_s(each) if each.done else over_s - each.ask.submit_s for each in outcomes]
     jobs = max(len(outcomes), 1)
-    jct = mean([jct_s(outcome) for outcome in outcomes])
+    jct = mean([jct_s(each) if each.done else over_s - each.ask.submit_s for each in outcomes])
     return {
         "policy": played.policy,
         "jobs": len(outcomes),
+        "jobs_done": sum(outcome.done for outcome in outcomes),
         "wait_mean_s": mean(waits),
         "wait_p50_s": percentile(waits, 0.50),
         "wait_p95_s": percentile(waits, 0.95),
@@ -148,7 +151,7 @@ def _deadlines(outcomes: Sequence[JobOutcome], quotas: Mapping[str, int]) -> dic
         if outcome.ask.gpus <= quotas.get(outcome.ask.team, outcome.ask.gpus)
         and outcome.ask.submit_s + outcome.ask.duration_s <= (outcome.ask.deadline_s or 0)
     ]
-    met = [outcome for outcome in feasible if outcome.ended_s <= (outcome.ask.deadline_s or 0)]
+    met = [o for o in feasible if o.done and o.ended_s <= (o.ask.deadline_s or 0)]
     return {
         "deadlines": len(due),
         "deadlines_feasible": len(feasible),

@@ -16,6 +16,8 @@ class JobOutcome:
     ask: Ask
     first_start_s: float
     ended_s: float
+    done: bool = True
+    """False for a job that was refused, or given up before its work was done."""
     preemptions: int = 0
     migrations: int = 0
     lost: int = 0

@@ -74,6 +74,18 @@ def test_a_deadline_counts_only_where_the_teams_quota_could_meet_it() -> None:
     assert said["deadline_hit_rate"] == 0.5
 
 
+def test_a_refused_job_waits_until_all_is_over_and_meets_no_deadline() -> None:
+    served = outcome("served", 0, 100, 0, 1000, deadline_s=1000)
+    refused = JobOutcome(
+        ask=ask("refused", 200, 4, 100, deadline_s=900), first_start_s=0, ended_s=0, done=False
+    )
+    said = figures(run(served, refused))
+    assert (said["jobs"], said["jobs_done"]) == (2, 1)
+    assert said["wait_mean_s"] == (900 + 800) / 2
+    assert said["jct_mean_s"] == (1000 + 800) / 2
+    assert said["deadline_hit_rate"] == 0.5
+
+
 def test_a_refused_reservation_is_not_a_kept_promise() -> None:
     def held(name: str, **more: object) -> HeldReservation:
         return HeldReservation(id=name, team="a", nodes=1, start_s=100, end_s=200, **more)  # type: ignore[arg-type]

@@ -18,6 +18,8 @@ def a_row(trace: str, policy: str, seed: int, wait_s: float, **more: object) -> 
         "cycle_mean_ms": None,
         "cycle_p99_ms": None,
         "cpu_s": 1.0,
+        "jobs": 10,
+        "load": {"left_out": 1},
     }
     waits = {f"wait_{name}_s": wait_s for name in ("mean", "p50", "p95", "p99", "max")}
     return {**known, **waits, **more}
@@ -44,6 +46,15 @@ def test_a_policy_without_chance_is_compared_with_every_seed() -> None:
 def test_nothing_in_common_is_no_ratio() -> None:
     cells = [a_row("t", "easy", 1, 1000), a_row("t", "headway", 2, 100)]
     assert ratio(cells, "t", "headway", "mean") is None
+
+
+def test_refused_jobs_are_in_the_table() -> None:
+    cells = [a_row("t", "easy", 1, 1000), a_row("t", "headway", 1, 100, jobs_done=9)]
+    lines = tables({"bare": cells}).splitlines()
+    served = {
+        line.split("|")[2].strip(): line.split("|")[-2].strip() for line in lines if "t |" in line
+    }
+    assert (served["easy"], served["headway"]) == ("10 of 11", "9 of 11")
 
 
 def test_a_won_mean_with_a_starved_trace_has_not_reached_the_target() -> None:
