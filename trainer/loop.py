@@ -295,6 +295,8 @@ class Seams(Deferring):
             if not self.args.should_save:
                 return
         super()._save(output_dir, state_dict)
+        if self.run.pipeline is not None and output_dir is not None:
+            pipeline.complete_adapter(Path(output_dir), state_dict)
 
     def whole_weights(self) -> dict[str, Any]:
         """Return all weights, in rank 0; every process must call this."""

@@ -12,6 +12,7 @@ the whole model, so that the number of stages may be another one after it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -208,6 +209,21 @@ def check_model(pipeline: Pipeline, layout: Layout) -> str:
 def whole_weights(model: Any) -> dict[str, Any]:
     """Return the weights of all stages, in rank 0; every process must call this."""
     return gathered({name: whole(each) for name, each in model.state_dict().items()})
+
+
+def complete_adapter(folder: Path, weights: Mapping[str, Any]) -> None:
+    """Write all of an adapter into ``folder``; peft leaves out what is not in this stage."""
+    path = folder / "adapter_model.safetensors"
+    if not path.is_file():
+        return
+    from safetensors.torch import save_file
+
+    adapter = {
+        name.replace(".default.", "."): each.contiguous()
+        for name, each in weights.items()
+        if ".lora_" in name
+    }
+    save_file(adapter, path, metadata={"format": "pt"})
 
 
 def clip(parameters: list[Any], largest: float) -> torch.Tensor:

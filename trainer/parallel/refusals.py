@@ -76,6 +76,12 @@ def _of_split_models() -> Iterator[Mapping[str, Any]]:
             "tuner_type: full, or remove init_from",
         ),
         (
+            "async_save",
+            {"async_save": {"in": [True]}},
+            "the parts are gathered and written at once, so that a save is never put off",
+            "async_save: false",
+        ),
+        (
             "merging",
             {"merge_lora": {"in": [True]}},
             "at the end of the training each device has a part of the weights",

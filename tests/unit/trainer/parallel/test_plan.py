@@ -160,6 +160,7 @@ def test_sizes_multiply_up(train: dict[str, Any], world_size: int, said: str | N
         (TENSOR | {"lora_bias": "all"}, "not put together again"),
         (TENSOR | {"init_from": "earlier"}, "a model that is not split yet"),
         (TENSOR | {"merge_lora": True}, "each device has a part"),
+        (PIPELINE | {"async_save": True}, "a save is never put off"),
         (PIPELINE | {"packing": True}, "not proven through the stages"),
         (PIPELINE | {"val_dataset": "sample:support-faq"}, "does not evaluate"),
         (PIPELINE | {"split_dataset_ratio": 0.1}, "does not evaluate"),
