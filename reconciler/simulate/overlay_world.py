@@ -1,15 +1,16 @@
 """The traced world with what the overlay adds: nodes that die and come back, and reservations."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from reconciler.domain.attempt import ObservedState
-from reconciler.domain.cluster import NodeState
+from reconciler.domain.cluster import Allocation, NodeState
 from reconciler.domain.plan import Plan
+from reconciler.domain.reservation import ReservationPhase
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.status import StatusUpdate
-from reconciler.domain.units import AttemptId
+from reconciler.domain.units import AttemptId, JobId
 from reconciler.simulate.failures import Failure
 from reconciler.simulate.paper_fleet import EPOCH, paper_commit
 from reconciler.simulate.paper_reservations import PaperReservations
@@ -76,6 +77,37 @@ class OverlayWorld(TraceWorld):
 
     def _is_stale(self, event: tuple[float, int, int, int, str]) -> bool:
         return event[1] in (ENDS, NEARS_LIMIT) and super()._is_stale(event)
+
+    def closed(self) -> set[int]:
+        """Return the nodes on which nothing of just anybody may start: down, or in a window."""
+        found = {
+            at for at, node in enumerate(self.cluster.nodes) if node.state is not NodeState.READY
+        }
+        for _, devices in self._open_windows():
+            found |= {self._node[share.node] for share in devices.shares}
+        return found
+
+    def _kept_idle(self, teams: Container[str]) -> int:
+        kept = 0
+        for name, devices in self._open_windows():
+            if name.partition("/")[0] not in teams:
+                continue
+            idle = set(devices.devices())
+            for attempt in self._attempts.values():
+                status = self._statuses.get(self.specs[attempt.job].id)
+                live = None if status is None else status.live_attempt
+                if live is not None and status is not None and status.job.split("/")[0] in teams:
+                    idle -= set(live.allocation.devices())
+            kept += len(idle)
+        return kept
+
+    def _open_windows(self) -> Iterator[tuple[JobId, Allocation]]:
+        if self.reservations is None:
+            return
+        for name, status in self.reservations.statuses.items():
+            for occurrence in status.occurrences:
+                if occurrence.phase is ReservationPhase.ACTIVE and occurrence.devices is not None:
+                    yield name, occurrence.devices
 
     def set_node(self, number: int, state: NodeState) -> None:
         """Change a node's state; what runs on a node that goes down is lost."""

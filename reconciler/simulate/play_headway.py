@@ -21,6 +21,7 @@ from reconciler.domain.units import Instant, Seconds, TeamName
 from reconciler.planning.guard import in_brief, in_full
 from reconciler.planning.memo import Memo
 from reconciler.simulate.asks import Ask
+from reconciler.simulate.audit import is_stuck, next_gang
 from reconciler.simulate.calendar import Booked
 from reconciler.simulate.costs import Costs
 from reconciler.simulate.failures import Failure
@@ -90,7 +91,7 @@ def play_headway(
         reservations=held,
     )
     began = time.process_time()
-    cycles, sampled = _run(world, check_every)
+    cycles, sampled = _run(world, check_every, gpus_per_node)
     cpu_s = time.process_time() - began
     return Played(
         policy=name,
@@ -101,6 +102,7 @@ def play_headway(
                 ask=ask,
                 first_start_s=fate.first_start_s or 0.0,
                 ended_s=fate.ended_s or 0.0,
+                done=fate.ended_s is not None and fate.left_s <= 0,
                 preemptions=fate.preemptions,
                 lost=fate.lost,
                 overhead_gpu_s=fate.held_gpu_s - ask.duration_s * ask.gpus,
@@ -108,7 +110,10 @@ def play_headway(
             for ask, fate in zip(asks, world.fates, strict=True)
         ),
         stays=tuple(world.stays),
-        integrals=Integrals(queued_s=world.queued_s, idle_gpu_s=world.idle_gpu_s),
+        integrals=Integrals(
+            queued_s=world.queued_s, idle_gpu_s=world.idle_gpu_s, stuck_s=world.audit.stuck_s
+        ),
+        quota_violations=world.audit.quota_violations,
         decisions=cycles,
         cycle_s=tuple(sampled),
         cpu_s=cpu_s,
@@ -128,7 +133,7 @@ def _teams(specs: Sequence[JobSpec], quotas: Mapping[str, int] | None) -> dict[T
     return paper_teams({legal_name(name): gpus for name, gpus in quotas.items()}, COHORT)
 
 
-def _run(world: TraceWorld, check_every: int) -> tuple[int, list[float]]:
+def _run(world: OverlayWorld, check_every: int, gpus_per_node: int) -> tuple[int, list[float]]:
     """Return how many cycles it took, and the CPU seconds of every seventh."""
     cycles, sampled = 0, []
     memo: Memo | None = None
@@ -143,6 +148,7 @@ def _run(world: TraceWorld, check_every: int) -> tuple[int, list[float]]:
             memo = run_cycle(world, memo, guard=guard).memo
             if is_sampled:
                 sampled.append(time.process_time() - began)
+            world.audit.is_stuck = _is_stuck(world, memo, gpus_per_node)
             cycles += 1
             if cycles % COLLECT_EVERY == 0:
                 gc.collect()
@@ -154,6 +160,15 @@ def _run(world: TraceWorld, check_every: int) -> tuple[int, list[float]]:
         if was_on:
             gc.enable()
     return cycles, sampled
+
+
+def _is_stuck(world: OverlayWorld, memo: Memo, gpus_per_node: int) -> bool:
+    if not (world.waiting and world.free_gpus):
+        return False
+    gpus = next_gang(memo)
+    return 0 < gpus <= world.free_gpus and is_stuck(
+        gpus, world.free_on, world.closed(), gpus_per_node
+    )
 
 
 def _next_cycle(world: TraceWorld) -> Instant | None:

@@ -11,7 +11,7 @@ restart's seconds cannot kill a job the trace let finish.
 
 # ruff: noqa: ARG002  the methods have the signatures of ``ports.World``
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
@@ -28,9 +28,10 @@ from reconciler.domain.team import Team
 from reconciler.domain.units import AttemptId, Instant, JobId, Seconds, TeamName
 from reconciler.ports import ApplyResult
 from reconciler.simulate.asks import Ask, next_limit
+from reconciler.simulate.audit import Audit
 from reconciler.simulate.chance import uniform
 from reconciler.simulate.costs import HARD_KILL_LOSS_S, Costs
-from reconciler.simulate.nodes import Nodes
+from reconciler.simulate.nodes import Nodes, Place
 from reconciler.simulate.outcome import Stay
 from reconciler.simulate.paper_fleet import EPOCH, pace, paper_commit, paper_sizes, with_digest
 from reconciler.simulate.virtual_attempts import Fate, VirtualAttempt
@@ -68,6 +69,9 @@ class TraceWorld:
         self.waiting = 0
         """Jobs that have arrived, have not ended and hold nothing."""
         self.free_gpus = gpus
+        self.free_on = [len(node.devices) for node in cluster.nodes]
+        """GPUs of each node that nobody's attempt holds."""
+        self.audit = Audit(teams)
         self._seed = seed
         self._state = PlannerState()
         self._jobs: dict[JobId, DesiredJob] = {}
@@ -176,6 +180,8 @@ class TraceWorld:
         fate.starts += 1
         self.waiting -= 1
         self.free_gpus -= run.gpus
+        self._move(place, -1)
+        self.audit.launched(action.job, attempt.gpus, self._kept_idle)
         self._observations[action.attempt] = Observation(
             attempt=action.attempt, state=ObservedState.RUNNING, started_at=self.now
         )
@@ -258,6 +264,7 @@ class TraceWorld:
         if span > 0 and self.waiting:
             self.queued_s += span
             self.idle_gpu_s += span * self.free_gpus
+            self.audit.passed(span)
         self.now = to
 
     def _plan(self, at: float, kind: int, number: int, attempt: str) -> None:
@@ -312,7 +319,18 @@ class TraceWorld:
             )
         )
         self.free_gpus += gpus
+        self._move(run.place, 1)
+        self.audit.left(self.specs[run.job].id, gpus)
         self.waiting += 1
+
+    def _move(self, place: Place, sign: int) -> None:
+        for node, gpus in place:
+            self.free_on[node] += sign * gpus
+
+    def _kept_idle(self, teams: Container[str]) -> int:
+        """Return the GPUs that open windows of these teams keep and none of their jobs holds."""
+        del teams
+        return 0
 
     def _raise_limit(self, at: int) -> None:
         job = self._jobs.get(self.specs[at].id)
