@@ -18,13 +18,13 @@ class Rules:
     """A waiting job becomes firm when its delay has used up this share of its budget."""
     least_budget_s: int = 2 * 3600
     """The waiting budget is never below this."""
-    budget_factor: float = 0.9
+    budget_factor: float = 1.0
     """Multiplies what the shadow schedule says of the longest wait."""
     forecast_every_s: int = 1800
     forecast_growth: float = 0.02
     """The shadow's coming waits are forecast anew after this time, or this share of them if that is
     longer."""
-    forecast_factor: float = 0.9
+    forecast_factor: float = 1.0
     """Multiplies what the forecast of the shadow says of the longest coming wait."""
     relief_share: float = 0.003
     relief_jobs: int = 5
