@@ -1,6 +1,7 @@
 """Run directories for trainer tests, with quiet defaults: only what matters is named."""
 
 import json
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,13 @@ def a_run(
     per_device: int = 1,
     accumulation: int = 1,
     seed: int = 7,
+    gpus: Sequence[str] = (),
     **train: Any,
 ) -> Path:
     """Return the run directory of attempt ``number`` below ``root``, its request written.
 
-    Attempts of one ``root`` share the checkpoints, as attempts of one generation do.
+    ``gpus`` are UUIDs, one a process.  Attempts of one ``root`` share the checkpoints, as attempts
+    of one generation do.
     """
     run_dir = root / f"a{number}"
     run_dir.mkdir(parents=True)
@@ -51,8 +54,8 @@ def a_run(
         "generation": 1,
         "number": number,
         "world_size": world_size,
-        "device_kind": "cpu_slot",
-        "devices": [f"slot-{slot}" for slot in range(world_size)],
+        "device_kind": "gpu" if gpus else "cpu_slot",
+        "devices": list(gpus) or [f"slot-{slot}" for slot in range(world_size)],
         "global_batch": world_size // sharers * per_device * accumulation,
         "per_device_batch": per_device,
         "accumulation": accumulation,
