@@ -17,6 +17,7 @@ from reconciler.domain.units import CommitId, Instant, JobId
 from reconciler.planning.counterfactual import Suggestion, suggestions
 from reconciler.planning.explain import Apart, Explanation, explain
 from reconciler.planning.plan import plan
+from reconciler.planning.risk import Risk, risks
 from reconciler.snapshots.assemble import Assembler
 from reconciler.snapshots.recorded import recorded_at
 from reconciler.specs.cache import SpecCache, user_folder
@@ -34,8 +35,11 @@ def explain_at(git_dir: Path, tip: CommitId, job: JobId, now: Instant) -> Explan
     """
     snapshot = snapshot_at(git_dir, tip, now)
     planned, _ = plan(snapshot)
-    found = suggestions(snapshot, planned, job)
-    return replace(explain(snapshot, planned, job), suggestions=found)
+    return replace(
+        explain(snapshot, planned, job),
+        suggestions=suggestions(snapshot, planned, job),
+        risks=tuple(risks(snapshot, planned, job)),
+    )
 
 
 def snapshot_at(git_dir: Path, tip: CommitId, now: Instant) -> Snapshot:
@@ -65,6 +69,7 @@ def explanation_item(explanation: Explanation) -> dict[str, Any]:
         "ahead": list(explanation.ahead),
         "apart": None if explanation.apart is None else apart_item(explanation.apart),
         "suggestions": [suggestion_item(each) for each in explanation.suggestions],
+        "risks": [risk_item(each) for each in explanation.risks],
         "score": None
         if score is None
         else {"total": round(score.total, 4)}
@@ -99,6 +104,17 @@ def score_words(explanation: Explanation) -> str:
         said = f"({' + '.join(parts)}) x {score.favour:.2f} for fair use"
         return f"score {score.total:.2f} = {said}"
     return f"score {score.total:.2f} = {' + '.join(parts)}"
+
+
+def risk_item(risk: Risk) -> dict[str, Any]:
+    """Return what would make a running job leave, as JSON."""
+    return {
+        "words": risk.words,
+        "team": risk.team,
+        "priority": risk.priority.name,
+        "gpus": risk.gpus,
+        "resumes": None if risk.resumes is None else instant(risk.resumes),
+    }
 
 
 def suggestion_item(suggestion: Suggestion) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from reconciler.planning.fair_use import Factors, factor_of, fair_use_words
 from reconciler.planning.placement import fits, place
 from reconciler.planning.priority import ScoreParts, rank_instant, score, weights_of
 from reconciler.planning.quota import ALL_TYPES
+from reconciler.planning.risk import Risk
 from reconciler.planning.settle import refusal
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.spread import Spread
@@ -74,6 +75,8 @@ class Explanation:
     """What each factor adds to its score; None without a spec or a status."""
     apart: Apart | None = None
     """Set for a job that waits for a better place: ``expected`` says when that comes and ends."""
+    risks: tuple[Risk, ...] = ()
+    """Verified newcomers for which a running job would leave; made only when asked for."""
     suggestions: tuple[Suggestion, ...] = ()
     """Verified changes that would start it sooner; made only when asked for, each is a plan."""
 

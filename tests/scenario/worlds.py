@@ -44,8 +44,8 @@ HERE = Path(__file__).parent
 SCENARIOS = sorted((HERE / "scenarios").glob("*.yaml"))
 STORIES = sorted((HERE / "stories").glob("*.yaml"))
 
-_SCENARIO_KEYS = {"scenario", "why", "given", "then", "statuses", "calendar"}
-_STORY_KEYS = {"scenario", "why", "given", "story", "history"}
+_SCENARIO_KEYS = {"scenario", "thread", "why", "given", "then", "statuses", "calendar"}
+_STORY_KEYS = {"scenario", "thread", "why", "given", "story", "history"}
 _STEP_KEYS = {
     *("at", "submit", "edit", "remove", "break", "wildcard", "node", "silent", "dies"),
     *("rewritten", "allow_prune", "then", "phases", "commits_nothing", "reserve", "calendar"),

@@ -35,9 +35,10 @@ AHEAD_SHOWN = 5
 @click.command()
 @click.argument("job", shell_complete=complete_job)
 @click.option("--quick", is_flag=True, help="Only what the status branch says; read no specs.")
+@click.option("--risk", is_flag=True, help="Plan what would make a running job leave.")
 @output_option("text", "json", "yaml", default="text")
 @reads_history
-def why(view: View, job: str, quick: bool, output: str) -> None:
+def why(view: View, job: str, quick: bool, risk: bool, output: str) -> None:
     """Say why JOB (TEAM/NAME) waits, runs or ended.
 
     For a job that waits: each thing it needs (ok or x), when that is expected, and who is ahead.
@@ -45,13 +46,16 @@ def why(view: View, job: str, quick: bool, output: str) -> None:
     """
     status = view.status_of(job)
     waits = status.phase in (JobPhase.PENDING, JobPhase.HELD)
-    explanation = _explanation(view, status.job) if waits and not quick else None
+    asks = (waits and not quick) or risk
+    explanation = _explanation(view, status.job) if asks else None
     ahead = _ahead(view, status, explanation)
     if output != "text":
         emit(_document(view, status, ahead, explanation), output)
         return
     lines = [_headline(view, status, explanation)]
     lines += _waiting(view, status, ahead, explanation) if waits else _standing(view, status)
+    if risk and explanation is not None and not waits:
+        lines += _risks(view, explanation)
     if what_to_do := advice(status):
         lines.append(f"What to do: {what_to_do}.")
     view.say("\n".join(wrap(line, view.terminal.width, "     ") for line in lines))
@@ -177,6 +181,19 @@ def _sooner(view: View, explanation: "Explanation | None") -> list[str]:
         ends = view.branch.forecast.get(each.other) if each.other else None
         when = f", which is expected ~{clock(ends.end_p50)}" if ends else ""
         lines.append(f"     {suggestion_words(each, clock)}{when}")
+    return lines
+
+
+def _risks(view: View, explanation: "Explanation") -> list[str]:
+    """Return for whom a running job would leave, each newcomer planned before it is said."""
+    if not explanation.risks:
+        return ["As planned for a newcomer of any team that may, it would not be asked to leave."]
+    lines = ["It would be asked to leave, as planned for each newcomer alone:"]
+    for each in explanation.risks:
+        again = ""
+        if each.resumes is not None:
+            again = f" (back ~{time_of_day(each.resumes, view.zone, view.now)})"
+        lines.append(f"     {each.words}{again}")
     return lines
 
 

@@ -6,12 +6,15 @@ from dataclasses import replace
 import pytest
 
 from reconciler.cli.advice import advice
+from reconciler.domain.cluster import Allocation, NodeShare
+from reconciler.domain.job import PriorityClass
 from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobPhase
-from reconciler.domain.units import Instant, JobId, Seconds
+from reconciler.domain.units import DeviceId, Instant, JobId, NodeName, Seconds, TeamName
 from reconciler.planning.counterfactual import Change, Suggestion
-from reconciler.planning.explain import Check, Explanation
+from reconciler.planning.explain import Apart, Check, Explanation
 from reconciler.planning.priority import ScoreParts
+from reconciler.planning.risk import Risk
 from tests.unit.cli.command_line import Headway
 from tests.unit.cli.sample_fleet import a_status
 
@@ -160,6 +163,47 @@ def test_what_would_start_it_sooner_is_told(
         "fewer_gpus",
         "other_ends",
     ]
+
+
+def test_what_a_job_gives_up_for_a_better_place_is_told(
+    headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = tuple(
+        NodeShare(node=NodeName(node), devices=(DeviceId("gpu-0"),)) for node in ("n1", "n2")
+    )
+    ends = Instant(1_772_460_000)
+    apart = Apart(allocation=Allocation(shares=shares), end_p50=ends)
+    answer = replace(EXPLAINED, apart=apart)
+    monkeypatch.setattr("reconciler.cli.explanation.explain_at", lambda *_: answer)
+
+    lines = headway("why", "ads/rerank-with-a-long-name").lines
+    told = json.loads(headway("why", "ads/rerank-with-a-long-name", "-o", "json").out)
+
+    assert any(
+        line.startswith("Spread over n1 [0], n2 [0] it could start now, and would end ~")
+        for line in lines
+    )
+    assert told["explanation"]["apart"]["nodes"] == {"n1": 1, "n2": 1}
+
+
+def test_a_running_job_is_told_what_would_make_it_leave(
+    headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    risk = Risk(
+        words="if team ads asks for 1 GPU of its own quota",
+        team=TeamName("ads"),
+        priority=PriorityClass.P2,
+        gpus=1,
+        resumes=None,
+    )
+    answers = iter([replace(EXPLAINED, risks=(risk,)), EXPLAINED])
+    monkeypatch.setattr("reconciler.cli.explanation.explain_at", lambda *_: next(answers))
+
+    assert headway("why", "--risk", "recsys/qwen3-dpo").lines[-2:] == [
+        "It would be asked to leave, as planned for each newcomer alone:",
+        "     if team ads asks for 1 GPU of its own quota",
+    ]
+    assert "it would not be asked to leave" in headway("why", "--risk", "recsys/qwen3-dpo").out
 
 
 @pytest.mark.usefixtures("planner_says")
