@@ -235,6 +235,8 @@ def _victims_serve(snapshot: Snapshot, jobs: Mapping[JobId, Standing], plan: Pla
                 raise _broken("victims hold devices", f"{victim}, victim of {job}")
             if decision.hold is None:
                 raise _broken("no futile victim", f"{victim} leaves but {job} has no hold")
+            if victim == job:
+                continue  # it leaves for another size of its own, here or on other devices
             frees = set(standing.live.allocation.devices()) & set(decision.hold.devices())
             if not frees and not _frees_quota(snapshot, victim, job):
                 raise _broken("no futile victim", f"{victim} frees nothing that {job} gets")

@@ -51,6 +51,30 @@ def test_devices_pass_from_one_job_to_another_between_two_looks() -> None:
     assert planned == plan(after)[0]
 
 
+def test_a_job_grows_on_devices_none_of_which_it_has_now() -> None:
+    """It was taken for a victim that frees nothing, and nothing was recorded any more."""
+    snapshot = by_value(
+        nodes={"n1": 4, "n2": 4},
+        running={
+            "fixed": {"gpus": 2, "on": {"n1": [0, 1]}, "preemptible": False},
+            "small": {
+                "gpus": 1,
+                "on": {"n1": [2]},
+                "elastic": [1, 4],
+                "sizes": {1: "4d", 4: "1d"},
+            },
+        },
+    )
+
+    planned, _ = plan(snapshot)
+
+    check(snapshot, planned)
+    grows = planned.decisions[a_job_id("small")]
+    assert grows.verb is Verb.RESIZE
+    assert grows.hold is not None
+    assert [share.node for share in grows.hold.shares] == ["n2"]
+
+
 def test_a_job_at_its_waiting_bound_stops_one_of_a_more_urgent_class() -> None:
     """The one exception: who has waited as long as anybody may is stopped for by all but a P0."""
     snapshot = by_value(
