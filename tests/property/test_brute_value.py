@@ -43,7 +43,7 @@ def crowds(draw: st.DrawFn) -> Fleet:
         running.append(draw(crowd(f"t/r{number}", gpus, held)))
     waiting = [
         draw(crowd(f"t/w{n}", draw(st.sampled_from((1, 2, 3, 4, 5, 6, 8, 12))), ()))
-        for n in range(draw(st.integers(1, 6)))
+        for n in range(draw(st.integers(1, 7)))
     ]
     return Fleet(nodes=where, free=free, waiting=waiting, running=running)
 
@@ -57,14 +57,15 @@ def crowd(draw: st.DrawFn, name: str, gpus: int, held: Held) -> JobFacts:
         arrived=NOW - ran - draw(st.sampled_from((0, 40, 3000, 6500))),
         since=NOW - ran if held else 0,
         held=held,
-        limit=draw(st.sampled_from((0, 604_800) if held else (0, 3600))),
-        predicted=draw(st.sampled_from((5000, 50_000, 200_000) if held else (30, 60, 700, 5000))),
+        limit=draw(st.sampled_from((0, 604_800) if held else (0, 3600, 14_400))),
+        predicted=draw(st.sampled_from((5000, 20_000, 200_000) if held else (30, 700, 5000, 9000))),
         weight=draw(st.sampled_from((0.5, 1.0, 1.0, 2.0))),
         level=draw(st.sampled_from((1, 2, 3) if held else (0, 1, 2))),
         preemptible=draw(st.integers(0, 9)) > 0,
         rush=not held and draw(st.integers(0, 9)) == 0,
         within=draw(st.sampled_from((Within.POOL, Within.POOL, Within.UNIT, Within.RACK))),
-        save_s=draw(st.sampled_from((1, 20, 600))),
+        save_s=draw(st.sampled_from((1, 1, 20, 600))),
+        restore_s=draw(st.sampled_from((1, 60))),
     )
 
 
@@ -74,7 +75,7 @@ def bounded_fleets(draw: st.DrawFn) -> Fleet:
     fleet = draw(st.one_of(fleets(), crowds()))
     names = [each.job for each in (*fleet.waiting, *fleet.running)]
     account = {job: draw(st.sampled_from(("a", "b"))) for job in names if draw(st.booleans())}
-    headroom = {name: draw(st.integers(0, 16)) for name in ("a", "b") if draw(st.booleans())}
+    headroom = {name: draw(st.integers(0, 9)) for name in ("a", "b") if draw(st.booleans())}
     return replace(fleet, account=account, headroom=headroom)
 
 
