@@ -12,7 +12,7 @@ borders are refused, with what was measured.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -99,10 +99,15 @@ def prove(model: Any, *, attention: str, read: Read | None = None) -> Isolation:
     finally:
         model.train(was_training)
     if not found.holds:
-        raise RequestError(
-            f"train.packing: with attn_impl {attention} this {model.config.model_type} model does "
-            "not keep the samples of a row apart: exchanging one sample changes the log "
-            f"probabilities of the next by {found.leak:.2g} (limit {LEAK:g}), and they differ by "
-            f"{found.drift:.2g} from those of the sample alone; nearest: packing: false"
-        )
+        refuse(model, found, attention=attention)
     return found
+
+
+def refuse(model: Any, found: Isolation, *, attention: str) -> NoReturn:
+    """Raise RequestError with what was measured."""
+    raise RequestError(
+        f"train.packing: with attn_impl {attention} this {model.config.model_type} model does "
+        "not keep the samples of a row apart: exchanging one sample changes the log "
+        f"probabilities of the next by {found.leak:.2g} (limit {LEAK:g}), and they differ by "
+        f"{found.drift:.2g} from those of the sample alone; nearest: packing: false"
+    )

@@ -197,6 +197,12 @@ KEYS: Mapping[str, Key] = MappingProxyType(
             only=LORA,
             text="Also keep the model with the adapter added to its weights, under final/merged.",
         ),
+        "freeze_vit": Key(
+            type="boolean",
+            default=True,
+            only=SFT,
+            text="With a model that sees images: do not train the layers that make tokens of them.",
+        ),
         **QUANTISED_KEYS,
         # batch and length of the training
         "per_device_train_batch_size": Key(

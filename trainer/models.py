@@ -132,8 +132,21 @@ def load_tokenizer(location: str, *, revision: str | None, converses: bool = Tru
     return tokenizer
 
 
+SEEING = ("qwen2_vl", "qwen2_5_vl")
+"""Architectures whose images this trainer reads."""
+
+
+def sees(location: str, *, revision: str | None) -> bool:
+    """Return whether the model takes images that this trainer can give it."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(location, revision=revision, trust_remote_code=False)
+    return config.model_type in SEEING
+
+
 CLASSES = {
     "causal": "AutoModelForCausalLM",
+    "seeing": "AutoModelForImageTextToText",
     "classifier": "AutoModelForSequenceClassification",
     "encoder": "AutoModel",
 }

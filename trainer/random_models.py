@@ -26,6 +26,14 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
+SEEING_TEMPLATE = CHAT_TEMPLATE.replace(
+    "{{ message['content'] }}",
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
+    "{% for part in message['content'] %}{% if part['type'] == 'image' %}"
+    "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}{% endif %}",
+)
+
 
 def _shape(model_type: str, **sizes: Any) -> Mapping[str, Any]:
     return MappingProxyType(
@@ -65,6 +73,34 @@ _SMALL = {
     "head_dim": 32,
 }
 _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64}
+SIGHT = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>")
+"""What the tokenizer of a model that sees has more."""
+
+
+def _seeing(model_type: str) -> Mapping[str, Any]:
+    """Return a shape with a language model as wide as ``_TINY`` and two layers that see."""
+    tokens = ("vision_start", "vision_end", "image", "video")
+    text = dict(_shape(f"{model_type}_text", **_TINY)) | {"vocab_size": VOCABULARY + 8}
+    del text["model_type"], text["head_dim"]
+    text["rope_parameters"] = {
+        "rope_type": "default",
+        "rope_theta": 10000.0,
+        "mrope_section": [2, 3, 3],
+    }
+    vision = {
+        "depth": 2,
+        "embed_dim": 32,
+        "hidden_size": _TINY["hidden_size"],
+        "num_heads": 2,
+        "mlp_ratio": 2,
+    }
+    return MappingProxyType(
+        {"model_type": model_type, "text_config": text, "vision_config": vision}
+        | {f"{name}_token_id": VOCABULARY + number for number, name in enumerate(tokens)}
+        | {"tie_word_embeddings": False}
+    )
+
+
 SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "qwen3-tiny": _shape("qwen3", **_TINY),
@@ -73,10 +109,12 @@ SHAPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "llama-small": _shape("llama", **_SMALL),
         "bert-tiny": _shape("bert", **_ENCODER),
         "qwen3-moe-tiny": _shape("qwen3_moe", **_TINY, **_EXPERTS),
+        "qwen2-vl-tiny": _seeing("qwen2_vl"),
     }
 )
 """Name after ``random:`` and its configuration: tiny has 0.36 M parameters (bert: 0.5 M),
 small 5.8 M.  ``qwen3-moe-tiny`` has four experts a layer, two of which read a token.
+``qwen2-vl-tiny`` sees images of up to 16 tokens.
 ``bert-tiny`` reads in both directions: for embedding, reranker and reward."""
 
 
@@ -91,16 +129,36 @@ def recipe_digest(name: str) -> str:
 def build(name: str, folder: Path) -> None:
     """Write model and tokenizer to ``folder``."""
     import torch
-    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+    from transformers import (
+        AutoConfig,
+        AutoModel,
+        AutoModelForCausalLM,
+        AutoModelForImageTextToText,
+    )
 
     shape = dict(SHAPES[name])
     config = AutoConfig.for_model(shape.pop("model_type"), **shape)
-    whole = AutoModel if config.model_type == "bert" else AutoModelForCausalLM
+    sees = "vision_config" in shape
+    whole = {"bert": AutoModel}.get(config.model_type, AutoModelForCausalLM)
+    whole = AutoModelForImageTextToText if sees else whole
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = whole.from_config(config, dtype=torch.float32)
     model.save_pretrained(folder)
-    make_tokenizer().save_pretrained(folder)
+    tokenizer = make_tokenizer()
+    if sees:
+        tokenizer.add_special_tokens({"additional_special_tokens": list(SIGHT)})
+        tokenizer.chat_template = SEEING_TEMPLATE
+        _image_processor().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _image_processor() -> Any:
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import (
+        Qwen2VLImageProcessorPil,
+    )
+
+    return Qwen2VLImageProcessorPil(min_pixels=28 * 28, max_pixels=28 * 28 * 16)
 
 
 def make_tokenizer() -> Any:

@@ -139,7 +139,8 @@ def prepare(recipe: Any, request: Request, tokenizer: Any) -> Prepared:
     digest = token_cache.digest_of(
         request,
         tokenizer,
-        {part: [digests[path] for path in source.files] for part, source in sources.items()},
+        {part: [digests[path] for path in source.files] for part, source in sources.items()}
+        | ({"recipe": [recipe.stamp]} if recipe.stamp else {}),
     )
     maker = Maker(recipe=recipe, request=request, tokenizer=tokenizer, sources=sources)
     folder = token_cache.entry(digest, maker.make)

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from transformers import Trainer
 
-OPTIMIZER, SCHEDULER = "optimizer.pt", "scheduler.pt"
+WEIGHTS, OPTIMIZER, SCHEDULER = "model.safetensors", "optimizer.pt", "scheduler.pt"
 """The names that the library reads them by."""
 
 
 class Deferring(Trainer):  # type: ignore[misc]
-    """The library's writers, which can put off what is large until later."""
+    """The library's writers, which can put off what is large until later, and its reader."""
 
     deferred: list[Callable[[], None]] | None = None
     """What is left to write, while a save that puts it off runs; None: nothing is put off."""
@@ -37,6 +38,15 @@ class Deferring(Trainer):  # type: ignore[misc]
             # a pickle that nothing here reads
             (Path(output_dir) / "training_args.bin").unlink(missing_ok=True)
 
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        folder = Path(resume_from_checkpoint)
+        if model is None and _is_renamed(folder / WEIGHTS, self.model):
+            # the library would load by name, and skip in silence what the model calls otherwise
+            saved = type(self.model).from_pretrained(folder, dtype=self.model.dtype)
+            self.model.load_state_dict(saved.state_dict())
+        else:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         if self.deferred is None:
             super()._save_optimizer_and_scheduler(output_dir)
@@ -46,6 +56,14 @@ class Deferring(Trainer):  # type: ignore[misc]
                 torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER)
             states = copied(self.optimizer.state_dict())
             self.deferred.append(lambda: torch.save(states, Path(output_dir) / OPTIMIZER))
+
+
+def _is_renamed(file: Path, model: Any) -> bool:
+    """Return whether a checkpoint has weights by other names than ``model``, as first published."""
+    if not file.is_file() or hasattr(model, "peft_config"):
+        return False
+    with safe_open(file, framework="pt") as held:
+        return not set(held.keys()) <= model.state_dict().keys()
 
 
 def trained(model: Any) -> dict[str, torch.Tensor]:

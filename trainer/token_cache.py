@@ -42,6 +42,7 @@ WITHOUT_EFFECT = frozenset(
         "use_rslora",
         "use_dora",
         "merge_lora",
+        "freeze_vit",
         "report_to",
         "fsdp",
         "sequence_parallel_size",

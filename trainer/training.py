@@ -57,13 +57,12 @@ def _prepare(request: Request, record: Record, stop: StopFlag) -> tuple[Any, Any
     from trainer.callbacks.checkpoint import Saver
     from trainer.loop import Run
     from trainer.optimizers import building
-    from trainer.recipes.table import recipe_for
+    from trainer.recipes.table import recipe_of
     from trainer.samples import prepare
     from trainer.sampling import total_steps
 
-    recipe = recipe_for(request.train["task"])
-    recipe.check(request)
     location = models.resolve(request.train["model"], base=request.data_root)
+    recipe = recipe_of(request, location)
     building.check(location, request)
     tokenizer = models.load_tokenizer(
         location, revision=request.train["model_revision"], converses=recipe.converses
@@ -156,7 +155,8 @@ def _build(run: Any, recipe: Any, *, location: str, eval_dataset: Any, **parts: 
     processes.check_world_size(request, trainer.accelerator.num_processes)
     plan.check_kind(trainer.accelerator, request.layout)
     if request.train["packing"]:
-        _prove_isolation(trainer.model, run)
+        found = (recipe.prove or _prove_isolation)(trainer.model, run)
+        run.record.event("phase", phase="isolation_proven", leak=found.leak, drift=found.drift)
     return trainer, metrics
 
 
@@ -169,17 +169,16 @@ def _ways(model: Any, request: Request) -> dict[str, Any]:
     return plan.arguments(layout, layers=layers)
 
 
-def _prove_isolation(model: Any, run: Any) -> None:
+def _prove_isolation(model: Any, run: Any) -> Any:
     from trainer import isolation
     from trainer.parallel import sequence
 
     train = run.request.train
-    found = isolation.prove(
+    return isolation.prove(
         model,
         attention=train["attn_impl" if run.group is None else "sequence_parallel_attention"],
         read=None if run.group is None else sequence.shared_reader(model),
     )
-    run.record.event("phase", phase="isolation_proven", leak=found.leak, drift=found.drift)
 
 
 def _recipe_trainer(recipe: Any, materials: Any, run: Any) -> Any:

@@ -46,7 +46,12 @@ def weights_folder(path: Path) -> Path:
     return path
 
 
-TASK_TYPES = {"causal": "CAUSAL_LM", "classifier": "SEQ_CLS", "encoder": "FEATURE_EXTRACTION"}
+TASK_TYPES = {
+    "causal": "CAUSAL_LM",
+    "seeing": "CAUSAL_LM",
+    "classifier": "SEQ_CLS",
+    "encoder": "FEATURE_EXTRACTION",
+}
 """What a model ends in, and peft's word for it."""
 HEADS = ("score", "classifier")
 """Names that architectures give the layer a classifier ends in."""

@@ -8,8 +8,9 @@ from typing import Any, Literal
 from trainer.config import Request
 from trainer.tokens import Encoded
 
-Kind = Literal["causal", "classifier", "encoder"]
-"""What a model ends in: a word, one number a text, or a vector a token."""
+Kind = Literal["causal", "seeing", "classifier", "encoder"]
+"""What a model ends in: a word (after texts, or images too), one number a text, or a vector a
+token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,10 @@ class Recipe:
     """(train) -> samples of the global batch that one row of the dataset makes."""
     check: Callable[[Request], None] = nothing_to_check
     """Raises RequestError for what rules can not tell, before anything is loaded."""
+    prove: Callable[..., Any] | None = None
+    """(model, run) -> the isolation of packed samples; None: ``trainer.isolation`` on texts."""
+    stamp: str = ""
+    """Digest of what samples are made from beside data, tokenizer and settings."""
 
 
 def keep_frozen_copy_out_of_files(model: Any) -> None:
