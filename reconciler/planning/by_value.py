@@ -8,7 +8,7 @@ Rule kept: a start that needs somebody to leave is a hold first.  It names whom 
 devices are nobody else's meanwhile, and the job starts on them once they have left.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from reconciler.domain.plan import Decision, Verb
@@ -30,7 +30,7 @@ from reconciler.planning.question import Question
 from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.starting import preempt, preempting, start
-from reconciler.planning.topology import allocation_of
+from reconciler.planning.topology import allocation_of, positions
 from reconciler.planning.urgent import Front, urgency
 from reconciler.planning.value.decide import ValueMemo, decide
 from reconciler.planning.value.fleet import Choices, Start
@@ -258,8 +258,12 @@ class ByValue:
             room.leave(chosen.victims)
             if not self._give_one(chosen, given, room):
                 return given, room, chosen.job
-        for job in given.holds.keys() - self.given.holds.keys():
-            given.waits_for[job] = self._victims_of(given.holds[job], given)
+        new = given.holds.keys() - self.given.holds.keys()
+        leaving = self._by_device(given.stops) if new else {}
+        for job in new:
+            held = positions(given.holds[job])
+            found = {leaving[position] for position in held if position in leaving}
+            given.waits_for[job] = tuple(sorted(found))
         return given, room, self._left_in_vain(given)
 
     def _give_one(self, chosen: Start, given: Given, room: Room) -> bool:
@@ -284,10 +288,10 @@ class ByValue:
             given.start(chosen.job, devices)
         return True
 
-    def _victims_of(self, devices: int, given: Given) -> tuple[JobId, ...]:
-        """Return who has to leave before ``devices`` are free."""
+    def _by_device(self, jobs: Iterable[JobId]) -> dict[int, JobId]:
+        """Return which of the jobs, that run, has each device."""
         of = self._desk.holdings.of
-        return tuple(sorted(job for job in given.stops if of[job].devices & devices))
+        return {position: job for job in jobs for position in positions(of[job].devices)}
 
     def _left_in_vain(self, given: Given) -> JobId | None:
         """Return a job one of whose victims frees neither its devices nor its quota."""
@@ -325,9 +329,11 @@ class ByValue:
             if bar is not None and job not in decided:
                 decided[job] = wait(job, bar.reason, bar.detail, before)
         decided.update(self.places.decisions(decided, before))
-        waits = Waits(self._rows, self._free_rows(), self._room, self._where.unit)
         kinds = self._desk.kinds
         rest = [(job, kinds[job]) for job in self._desk.waiting if job not in decided]
+        if not rest:
+            return
+        waits = Waits(self._rows, self._free_rows(), self._room, self._where.unit)
         decided.update(waits.decisions(rest, before))
         if self._agenda.calendar.windows:
             for job, _ in rest:

@@ -27,7 +27,7 @@ class Easy:
         if shut:
             self.counts.take(shut)
         self.queue: list[tuple[int, JobId]] = []
-        self._buckets: dict[tuple[int, int], list[tuple[int, JobId, int]]] = {}
+        self._buckets: dict[tuple[int, int], dict[int, list[tuple[int, JobId]]]] = {}
         self._by_limit: list[tuple[int, JobId]] = []
         self._facts: dict[JobId, tuple[int, int, int]] = {}
         self._held: dict[JobId, Held] = {}
@@ -41,9 +41,8 @@ class Easy:
     def submit(self, job: JobId, each: ShadowJob) -> None:
         """Append a job to the queue, in order of arrival."""
         insort(self.queue, (each.arrived, job))
-        insort(
-            self._buckets.setdefault((each.gpus, each.pools), []), (each.arrived, job, each.limit)
-        )
+        of_shape = self._buckets.setdefault((each.gpus, each.pools), {})
+        insort(of_shape.setdefault(each.limit, []), (each.arrived, job))
         self._facts[job] = (each.gpus, each.pools, each.limit)
         if self.queue[0][1] == job:
             self._booked = None
@@ -52,10 +51,13 @@ class Easy:
         """Take a job out of the queue."""
         del self.queue[bisect_left(self.queue, (arrived, job))]
         gpus, pools, limit = self._facts.pop(job)
-        bucket = self._buckets[gpus, pools]
-        del bucket[bisect_left(bucket, (arrived, job, limit))]
+        of_shape = self._buckets[gpus, pools]
+        bucket = of_shape[limit]
+        del bucket[bisect_left(bucket, (arrived, job))]
         if not bucket:
-            del self._buckets[gpus, pools]
+            del of_shape[limit]
+            if not of_shape:
+                del self._buckets[gpus, pools]
         self._booked = None
 
     def forget(self) -> None:
@@ -97,11 +99,25 @@ class Easy:
             self.withdraw_for_start(job, arrived, now, held, limit)
             began.append((job, held))
         if len(self.queue) > 1:
-            for arrived, job, gpus, pools, limit in self._candidates(now):
-                held = self._backfill(now, gpus, pools, limit)
-                if held is not None:
-                    self.withdraw_for_start(job, arrived, now, held, limit)
-                    began.append((job, held))
+            began += self._behind_the_first(now)
+        return began
+
+    def _behind_the_first(self, now: int) -> list[tuple[JobId, Held]]:
+        """Return every start behind the first job.  Room only shrinks meanwhile, so where one job
+        finds none, no other of its shape does that ends as early, or as late."""
+        began = []
+        until, _ = self._reservation(now)
+        full: set[tuple[int, int, bool]] = set()
+        for arrived, job, gpus, pools, limit in self._candidates(now):
+            shape = (gpus, pools, bool(limit and now + limit <= until))
+            if shape in full:
+                continue
+            held = self._backfill(now, gpus, pools, limit)
+            if held is None:
+                full.add(shape)
+            else:
+                self.withdraw_for_start(job, arrived, now, held, limit)
+                began.append((job, held))
         return began
 
     def withdraw_for_start(
@@ -127,18 +143,21 @@ class Easy:
         slack = until - now
         found: list[tuple[int, JobId, int, int, int]] = []
         total = sum(self.counts.free)
-        for (gpus, pools), bucket in self._buckets.items():
-            if self.counts.place(gpus, pools, Within.POOL) is None:
+        for (gpus, pools), of_shape in self._buckets.items():
+            if gpus > total or self.counts.place(gpus, pools, Within.POOL) is None:
                 continue
-            most = total // gpus
             is_long = self._backfill(now, gpus, pools, FAR) is not None
-            taken = 0
-            for arrived, job, limit in bucket:
-                if job != first and (is_long or (limit and limit <= slack)):
-                    found.append((arrived, job, gpus, pools, limit))
-                    taken += 1
-                    if taken == most:
-                        break
+            fitting = [limit for limit in of_shape if is_long or 0 < limit <= slack]
+            most = total // gpus + 1  # the first of the queue may be among them
+            here = [
+                (arrived, job, gpus, pools, limit)
+                for limit in fitting
+                for arrived, job in of_shape[limit][:most]
+                if job != first
+            ]
+            if len(fitting) > 1:
+                here.sort()
+            found += here[: most - 1]
         found.sort()
         return found
 

@@ -130,12 +130,18 @@ class Pass:
         if self._dead.get(shape) == self._version:
             return None
         held = None
-        if not facts.preemptible:
-            held = self._beside_fixed(facts, avoid)
+        if self.fleet.last:
+            held = self._place(facts, avoid | self.fleet.last)
         if held is None:
-            held = self._counts.place(facts.gpus, facts.pools, facts.within, avoid)
+            held = self._place(facts, avoid)
         if held is None:
             self._dead[shape] = self._version
+        return held
+
+    def _place(self, facts: JobFacts, avoid: frozenset[int]) -> Held | None:
+        held = None if facts.preemptible else self._beside_fixed(facts, avoid)
+        if held is None:
+            held = self._counts.place(facts.gpus, facts.pools, facts.within, avoid)
         return held
 
     def _beside_fixed(self, facts: JobFacts, avoid: frozenset[int]) -> Held | None:
@@ -146,13 +152,12 @@ class Pass:
         counts = self._counts
         load = self._load()
         best: tuple[int, int, int] | None = None
-        for row, free in enumerate(counts.free):
-            pool = counts.nodes.pool[row]
-            if free < facts.gpus or not facts.pools >> pool & 1 or row in avoid:
-                continue
-            key = (-load[row], free, row)
-            if best is None or key < best:
-                best = key
+        for pool in counts.pools_of(facts.pools):
+            for free in range(facts.gpus, counts.unit[pool] + 1):
+                for row in counts.by_free[pool][free]:
+                    key = (-load[row], free, row)
+                    if (best is None or key < best) and row not in avoid:
+                        best = key
         return None if best is None else ((best[2], facts.gpus),)
 
     def _load(self) -> list[int]:
