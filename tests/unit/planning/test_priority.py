@@ -44,6 +44,7 @@ def test_the_five_weights_are_those_of_the_mission() -> None:
             "serves_online": 0.20,
             "model_heat": 0.15,
             "brevity": 0.10,
+            "favour": 1.0,
             "total": 1.0,
         }
     )
