@@ -101,3 +101,30 @@ def test_the_newest_checkpoints_are_kept_and_older_ones_go(tmp_path: Path) -> No
     ]
     manifest = json.loads((tmp_path / "checkpoints/step-000010/manifest.json").read_text())
     assert manifest["samples_seen"] == 10
+
+
+def test_a_training_that_raises_has_failed_and_leaves_nothing_that_looks_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainer.recipes.sft import ConversationTrainer
+
+    compute = ConversationTrainer.compute_loss
+
+    def breaks(self: ConversationTrainer, *args: object, **kwargs: object) -> object:
+        if self.state.global_step == 3:
+            raise RuntimeError("no room on the device")
+        return compute(self, *args, **kwargs)
+
+    monkeypatch.setattr(ConversationTrainer, "compute_loss", breaks)
+    run_dir = a_run(tmp_path, max_steps=6, every=2)
+
+    code = train_here(run_dir)
+
+    assert code == 1
+    ended = result(run_dir)
+    assert (ended["outcome"], ended["step"]) == ("failed", 3)
+    assert "no room on the device" in ended["message"]
+    assert not (tmp_path / "final").exists()
+    whole = checkpoints.choose(tmp_path / "checkpoints").checkpoint
+    assert whole is not None
+    assert whole.step == 2

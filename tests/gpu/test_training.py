@@ -45,7 +45,7 @@ def test_the_loss_falls_on_a_gpu(tmp_path: Path, gpus: Gpus, way: str) -> None:
     assert launched(run_dir) == 0, result(run_dir)["message"]
 
     found = list(losses(run_dir).values())
-    assert mean(found[-5:]) < mean(found[:5]) - 0.5
+    assert mean(found[-5:]) < mean(found[:5]) - 0.25
     assert result(run_dir)["metrics"]["peak_memory_bytes"] > 0
 
 
@@ -98,5 +98,5 @@ def test_split_weights_and_shared_rows_learn_over_nccl(
     assert launched(run_dir) == 0, result(run_dir)["message"]
 
     found = list(losses(run_dir).values())
-    assert mean(found[-5:]) < mean(found[:5]) - 0.5
+    assert mean(found[-5:]) < mean(found[:5]) - 0.25
     assert any("runs" in event for event in events(run_dir, "phase"))
