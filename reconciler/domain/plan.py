@@ -14,7 +14,7 @@ from reconciler.domain.budget import BudgetUse
 from reconciler.domain.cluster import Allocation
 from reconciler.domain.reason import Reason
 from reconciler.domain.reservation import ReservationDecision
-from reconciler.domain.units import AttemptId, Digest, Instant, JobId, Seconds, TeamName
+from reconciler.domain.units import AttemptId, Digest, Instant, JobId, NodeName, Seconds, TeamName
 from reconciler.domain.value_state import ValueState
 
 
@@ -119,6 +119,8 @@ class PlannerState:
     """When jobs of a team last made others leave, one instant a victim, of the last day."""
     used: Mapping[TeamName, Used] = field(default_factory=dict)
     """What each team's ended attempts used, where the policy counts fair use."""
+    lost_on: Mapping[NodeName, Mapping[JobId, Instant]] = field(default_factory=dict)
+    """When jobs last lost an attempt that ran on one node alone, of the last day."""
     patience: Mapping[JobId, Instant] = field(default_factory=dict)
     """Until when a waiting job that could start spread may hold off for a better place."""
 

@@ -111,12 +111,13 @@ class Board:
         teams: Mapping[TeamName, Team],
         bookings: Iterable[Booking] = (),
         calendar: Calendar = NO_CALENDAR,
+        last: int = 0,
     ) -> None:
         self.now = now
         self.where = where
         self.teams = teams
         self.bookings: list[Booking] = []
-        self.timeline = Timeline(now, where.ready)
+        self.timeline = Timeline(now, where.ready, last)
         self.use = TeamUse(teams, where)
         self.calendar = calendar
         for window in calendar.windows:
@@ -150,12 +151,14 @@ class Board:
                 for b in self.bookings
             ),
             self.calendar,
+            self.timeline.last,
         )
 
     def without(self, job: JobId) -> "Board":
         """Return a board without the bookings of ``job``."""
         rest = (b for b in self.bookings if b.job != job)
-        return Board(self.now, self.where, self.teams, rest, self.calendar)
+        last = self.timeline.last
+        return Board(self.now, self.where, self.teams, rest, self.calendar, last)
 
     def find(
         self, contender: Contender, *, not_before: Instant, duration_s: Seconds

@@ -19,9 +19,11 @@ Allowed = Callable[[Instant, Instant], int]
 class Timeline:
     """Busy devices over time, from ``now`` on.  Only ``usable`` devices are ever given."""
 
-    def __init__(self, now: Instant, usable: int) -> None:
+    def __init__(self, now: Instant, usable: int, last: int = 0) -> None:
+        """``last`` are devices to use only where no others will do."""
         self.now = now
         self.usable = usable
+        self.last = last
         self._at: list[Instant] = [now]
         self._busy: list[int] = [0]
 
@@ -90,7 +92,8 @@ class Timeline:
             if free is not None:
                 if allowed is not None:
                     free &= allowed(start, end)
-                devices = place(shape, free, where)
+                devices = place(shape, free & ~self.last, where) if self.last else None
+                devices = devices or place(shape, free, where)
                 if devices is not None:
                     return start, devices
             index += 1

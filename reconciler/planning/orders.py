@@ -17,6 +17,7 @@ from reconciler.planning.by_value import ByValue
 from reconciler.planning.decisions import Places
 from reconciler.planning.desk import Desk, lay_out
 from reconciler.planning.memo import Memo
+from reconciler.planning.noise import remembered
 from reconciler.planning.outlook import Outlook
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.timetable import Timetable
@@ -51,8 +52,15 @@ def by_score(
         decided=timetable.decisions(),
         places=timetable.places,
         forecast=timetable.forecast,
-        state=replace(snapshot.planner_state, patience=timetable.patience()),
+        state=replace(_remembered(snapshot, books), patience=timetable.patience()),
     )
+
+
+def _remembered(snapshot: Snapshot, books: Books) -> PlannerState:
+    """Return the planner state with what the attempts that just ended say of their nodes."""
+    state = snapshot.planner_state
+    lost_on = remembered(state.lost_on, books.ended.values(), snapshot.now)
+    return state if lost_on is state.lost_on else replace(state, lost_on=lost_on)
 
 
 def by_value(
@@ -75,7 +83,7 @@ def by_value(
         agenda.calendar.windows,
         agenda.favour,
     )
-    state = snapshot.planner_state
+    state = _remembered(snapshot, books)
     if choices is not None:
         state = replace(
             state,

@@ -8,6 +8,7 @@ from reconciler.domain.units import JobId
 from reconciler.planning.books import Books
 from reconciler.planning.desk import Desk
 from reconciler.planning.job_facts import Facts
+from reconciler.planning.noise import noisy_rows
 from reconciler.planning.retry import after_attempt
 from reconciler.planning.room import Room
 from reconciler.planning.rows import Rows
@@ -68,6 +69,7 @@ class Question:
             waiting, kept = self._of_allowed_types(waiting, room)
             aside += kept
         ended, going_on = self._ended()
+        state = self.snapshot.planner_state
         return Fleet(
             nodes=self.rows.nodes,
             free=free,
@@ -79,6 +81,7 @@ class Question:
             account=self._accounts(room),
             shut=self.rows.shut,
             edges=edges,
+            last=noisy_rows(state.lost_on, self.snapshot.now, self.rows),
             urgent=[desk.waiting[job] for job in urgent],
             favour=self.favour,
         )

@@ -21,6 +21,7 @@ from reconciler.planning.decisions import Places
 from reconciler.planning.eligibility import words
 from reconciler.planning.everyone import Everyone, Fixed
 from reconciler.planning.forecast import forecast
+from reconciler.planning.noise import noisy_devices
 from reconciler.planning.placement import fits
 from reconciler.planning.preemption import Preemption, choose_victims, ground_of, may_serve
 from reconciler.planning.remaining import Moment
@@ -100,8 +101,10 @@ class Timetable:
         return walk.walk(walk.keep_holds(self.contenders.values()))
 
     def _board(self) -> Board:
-        snapshot = self._snapshot
-        return Board(snapshot.now, self._where, snapshot.teams, calendar=self._agenda.calendar)
+        snapshot, where = self._snapshot, self._where
+        last = noisy_devices(snapshot.planner_state.lost_on, snapshot.now, where)
+        calendar = self._agenda.calendar
+        return Board(snapshot.now, where, snapshot.teams, calendar=calendar, last=last)
 
     def _preempt(
         self, contender: Contender, otherwise: Place | None, schedule: Schedule

@@ -121,6 +121,8 @@ class Fleet:
     edges: Sequence[tuple[int, int, int]] = ()
     """(row, devices, instant): so many devices of the row are promised from then on.  A job starts
     there only if it leaves them, or has let go of its own by then."""
+    last: frozenset[int] = frozenset()
+    """Rows to use only where no other will do as well: work got lost there lately."""
     headroom: Mapping[str, int] = field(default_factory=dict)
     """GPUs each account may still take; an account that is not named has no bound."""
     account: Mapping[JobId, str] = field(default_factory=dict)
