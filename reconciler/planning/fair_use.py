@@ -7,9 +7,9 @@ of everybody's use is held against the share that it is entitled to (its quota's
     factor = 2 to the power of strength x (1 - share / entitled share), the bracket within [-1, 1]
 
 A team that used nothing lately goes up to twice as high, one with twice its share half as high,
-and where all use is one team's, all its jobs are moved alike.  The factor says who goes first,
-never whom to stop: rates that are held against each other for a preemption are without it, so
-what is used up by running cannot make two jobs stop each other in turn.
+and where all use is one team's, all its jobs are moved alike.  The factor says who goes first.
+The rates that are held against each other for a preemption are without it, so what is used up by
+running cannot make two jobs stop each other in turn.
 """
 
 from collections.abc import Iterable, Mapping
