@@ -1,13 +1,15 @@
 """Hypothesis strategies: random snapshots, and random lives of a simulated fleet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
 
-from reconciler.domain.policy import Order
+from reconciler.domain.plan import PlannerState, Used
+from reconciler.domain.policy import FairUse, Order
 from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.units import Seconds, TeamName
 from reconciler.planning.placement import place
 from reconciler.planning.topology import layout, shape
 from tests.builders import a_snapshot
@@ -81,7 +83,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
             others[full] = job | draw(_over())
         else:
             pending[full] = job | draw(_waiting(names))
-    return a_snapshot(
+    snapshot = a_snapshot(
         nodes=nodes,
         running=running,
         pending=pending,
@@ -89,8 +91,19 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         teams=draw(quotas()),
         rewritten=draw(st.sampled_from((False, False, False, False, True))),
         allowed_prune=draw(st.sampled_from((0, 0, 3))),
-        policy={"order": draw(orders())},
+        policy={"order": draw(orders()), "fair_use": draw(fair_uses())},
     )
+    used = {
+        TeamName(team): Used(gpu_seconds=draw(st.sampled_from((1, 50_000))), at=snapshot.now)
+        for team in draw(st.lists(st.sampled_from(TEAMS), unique=True))
+    }
+    return replace(snapshot, planner_state=PlannerState(used=used))
+
+
+def fair_uses() -> st.SearchStrategy[FairUse]:
+    """Return whether and how use is counted: mostly not."""
+    counted = FairUse(half_life_s=Seconds(86_400), strength=2.0)
+    return st.sampled_from((FairUse(), FairUse(), counted))
 
 
 @st.composite
@@ -190,10 +203,11 @@ def _over(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def quotas(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
-    """Quotas of the teams, or none."""
+    """Quotas of the teams, or none; of those that have one, some lend to each other."""
     limit = st.sampled_from((2, 4, 8))
     some = st.fixed_dictionaries({}, optional={"*": limit, TYPES[0]: limit})
-    return {team: {"quota": draw(some)} for team in TEAMS if draw(st.booleans())}
+    cohort = draw(st.sampled_from((None, None, "labs")))
+    return {team: {"quota": draw(some), "cohort": cohort} for team in TEAMS if draw(st.booleans())}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,14 @@ from tests.strategies import Step, clusters, lives, orders, quotas
 DAY_S = 86_400
 
 
+def shared(limits: dict[str, Any]) -> list[list[str]]:
+    """Teams whose quotas of all types are counted together, those of no cohort alone."""
+    bounded = [team for team, limit in limits.items() if "*" in limit["quota"]]
+    cohort = [team for team in bounded if limits[team]["cohort"] is not None]
+    alone = [[team] for team in bounded if team not in cohort]
+    return [*alone, cohort] if cohort else alone
+
+
 @given(clusters(), quotas(), lives(), orders())
 def test_a_life_keeps_every_rule(
     nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step], order: Order
@@ -23,9 +31,9 @@ def test_a_life_keeps_every_rule(
     for _ in life.cycles(rest_s=DAY_S):
         held = [pair for devices in life.really_running().values() for pair in devices]
         assert len(held) == len(set(held)), "two runs really share a device"
-        for team, limit in limits.items():
-            if "*" in limit["quota"]:
-                assert quota_use(life.world, team) <= limit["quota"]["*"]
+        for teams in shared(limits):
+            together = sum(limits[team]["quota"]["*"] for team in teams)
+            assert sum(quota_use(life.world, team) for team in teams) <= together
 
     illegal = [t for _, t in life.world.log if t.after not in LEGAL[t.before]]
     assert illegal == []
