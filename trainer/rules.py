@@ -261,6 +261,14 @@ ABSENT: Mapping[str, tuple[str, str]] = {
         "torch's ring attention drops the borders of packed samples",
         "sequence_parallel_size",
     ),
+    "virtual_pipeline_model_parallel_size": (
+        "a stage of this trainer's pipeline has one run of layers",
+        "pipeline_model_parallel_size",
+    ),
+    "recompute_granularity": (
+        "Megatron is not part of this build",
+        "gradient_checkpointing: true",
+    ),
     "use_liger_kernel": ("this trainer uses plain torch kernels", "remove it"),
     "fp16": ("float16 needs loss scaling and overflows", "torch_dtype: bfloat16"),
     "bf16": ("the type of the weights decides", "torch_dtype: bfloat16"),

@@ -4,12 +4,15 @@ For verbs that judge a training run without a spec.  Keys are the trainer's own 
 estimate understands beyond them; a key nobody knows is refused with the nearest.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from reconciler.errors import UsageError
 from reconciler.specs.contract_files import train_rules, train_schema
+from reconciler.specs.findings import Finding
+from reconciler.specs.meaning import parallel_findings
+from reconciler.specs.train_section import train_findings
 
 BEYOND = frozenset(
     {
@@ -18,6 +21,7 @@ BEYOND = frozenset(
         "expert_model_parallel_size",
         "fp8_format",
         "fsdp",
+        "fsdp_reshard_after_forward",
         "galore_quantization",
         "optimizer_cpu_offload",
         "pipeline_model_parallel_size",
@@ -81,12 +85,24 @@ def _value(key: str, text: str, schema: dict[str, Any]) -> Any:
     return text
 
 
-def refused_here(keys: Iterable[str]) -> dict[str, str]:
-    """Return which of ``keys`` this build's trainer does not take, and why."""
-    properties = train_schema()["properties"]
-    absent = train_rules()["absent"]
+def refused_here(words: Mapping[str, Any], lines: Mapping[str, Any], gpus: int) -> dict[str, str]:
+    """Return which ``lines`` a job of ``gpus`` GPUs could not have beside ``words``, and why.
+
+    What is wrong with the words alone is not held against the lines.
+    """
+    plain = {"task": "sft", "dataset": "any", "model": "any"} | dict(words)
+    before = {_told(finding) for finding in _findings(plain, gpus)}
     return {
-        key: absent.get(key, {}).get("reason", "this trainer does not have the key")
-        for key in keys
-        if key not in properties
+        str(finding.path[-1]): finding.message.removeprefix(f"train.{finding.path[-1]}: ")
+        for finding in _findings(plain | dict(lines), gpus)
+        if _told(finding) not in before
     }
+
+
+def _findings(train: Mapping[str, Any], gpus: int) -> Iterator[Finding]:
+    yield from train_findings(train)
+    yield from parallel_findings({"train": train, "resources": {"gpus": gpus}})
+
+
+def _told(finding: Finding) -> tuple[Any, ...]:
+    return finding.path, finding.message

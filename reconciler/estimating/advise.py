@@ -29,7 +29,7 @@ class Advice:
     closest: Estimate | None
     """Where nothing fits: the option that needs least memory."""
     smaller: Estimate | None
-    """The fastest option on the fewest GPUs that fit, where that is fewer than asked for."""
+    """The fastest option that ``can_run`` accepts on the fewest GPUs that fit, if fewer."""
     runnable: Estimate | None
     """The fastest fitting option that ``can_run`` accepts."""
 
@@ -41,10 +41,11 @@ class Advice:
     @property
     def runner_up(self) -> Estimate | None:
         """Return the next one that shares the GPUs in another way."""
-        first = self.winner
-        if first is None:
-            return None
-        return next((one for one in self.options[1:] if _kind(one) != _kind(first)), None)
+        return None if self.winner is None else self.next_to(self.winner)
+
+    def next_to(self, one: Estimate) -> Estimate | None:
+        """Return the fastest option that shares the GPUs in another way than ``one``."""
+        return next((other for other in self.options if _kind(other) != _kind(one)), None)
 
 
 def advise(
@@ -64,7 +65,7 @@ def advise(
     best = _varied(ranked)
     smaller = None
     if fitting:
-        smaller = _fewer(training, gpu, limits, constants)
+        smaller = _fewer(training, gpu, limits, constants, can_run)
     return Advice(
         options=tuple(best),
         looked_at=len(found),
@@ -131,14 +132,20 @@ def _varied(ranked: Sequence[Estimate]) -> list[Estimate]:
     return list(kept.values())[:BEST]
 
 
-def _fewer(training: Training, gpu: Gpu, limits: Limits, constants: Constants) -> Estimate | None:
-    """Return the fastest fitting option on the fewest GPUs, or None where that is the asked."""
+def _fewer(
+    training: Training,
+    gpu: Gpu,
+    limits: Limits,
+    constants: Constants,
+    can_run: Callable[[Training], bool],
+) -> Estimate | None:
+    """Return the fastest option that fits and runs on the fewest GPUs fewer than asked for."""
     for gpus in (size for size in range(1, limits.gpus) if limits.gpus % size == 0):
         less = Limits(gpus=gpus, global_batch=limits.global_batch, engines=limits.engines)
         found = _estimates(training, gpu, less, constants)
-        fits = [one for one in found if one.fit.verdict is Verdict.FITS]
-        if fits:
-            return min(fits, key=_rank)
+        fits = sorted((one for one in found if one.fit.verdict is Verdict.FITS), key=_rank)
+        if (best := next((one for one in fits if can_run(one.training)), None)) is not None:
+            return best
     return None
 
 
@@ -229,8 +236,10 @@ def train_lines(training: Training) -> tuple[str, ...]:
     lines.append(f"gradient_checkpointing: {'true' if full else 'false'}")
     if layout.context > 1:
         lines.append(f"sequence_parallel_size: {layout.context}")
-    if layout.sharding is Sharding.FSDP:
+    if layout.sharding in (Sharding.FSDP, Sharding.ZERO2):
         lines.append("fsdp: fsdp2")
-    elif layout.sharding is not Sharding.NONE:
+    if layout.sharding is Sharding.ZERO2:
+        lines.append("fsdp_reshard_after_forward: false")
+    if layout.sharding in (Sharding.ZERO1, Sharding.ZERO3):
         lines.append(f"deepspeed: {layout.sharding.value}")
     return tuple(lines)

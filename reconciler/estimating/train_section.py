@@ -55,6 +55,7 @@ READ_KEYS = frozenset(DEFAULTS) | {
     "fp8",
     "fp8_format",
     "fsdp",
+    "fsdp_reshard_after_forward",
     "galore_optim_per_parameter",
     "galore_quantization",
     "gradient_checkpointing",
@@ -112,7 +113,8 @@ def training_from(train: Train, model: Model, setting: Setting) -> Training:
         # FSDP2 as this trainer runs it keeps no 32-bit copy: the weights' type is all there is
         master=not adapter
         and not dtype_is_wide
-        and layout.sharding not in (Sharding.NONE, Sharding.FSDP),
+        and layout.sharding is not Sharding.NONE
+        and not given.get("fsdp"),
         lora_rank=int(given["lora_rank"]) if adapter else 0,
         lora_targets=_texts(given["target_modules"]),
         lora_dropout=float(given["lora_dropout"]) > 0,
@@ -202,7 +204,10 @@ def _sharding(given: Train) -> Sharding:
     ):
         if deepspeed.startswith(mark):
             return sharding
-    return Sharding.FSDP if given.get("fsdp") else Sharding.NONE
+    if not given.get("fsdp"):
+        return Sharding.NONE
+    keeps = given.get("fsdp_reshard_after_forward") is False
+    return Sharding.ZERO2 if keeps else Sharding.FSDP
 
 
 def _offload(given: Train) -> Offload:

@@ -1,5 +1,6 @@
 """``headway advise``: how to share GPUs for a model, and what to write to get it."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +20,11 @@ from reconciler.estimating.layouts import Limits
 from reconciler.estimating.naming import UnknownNameError
 from reconciler.estimating.rule_of_thumb import rule_for
 from reconciler.estimating.train_section import Setting, training_from
-from reconciler.estimating.training import Precision, Training
+from reconciler.estimating.training import Engine, Precision, Training
 from reconciler.specs.model_catalogue import model_at
 
+Refused = Callable[[Training], Mapping[str, str]]
+"""Why the trainer would not take the lines of a layout, by key; empty where it would."""
 DEFAULT_BATCH = 64
 """Samples a step where neither the words nor the option say."""
 
@@ -65,12 +68,16 @@ def advise(
         batch = max(DEFAULT_BATCH, gpus)
     limits = Limits(gpus=gpus, global_batch=batch)
     constants = fleet_constants(None)
-    found = find_layouts(training, gpu, limits, constants, _runs_here)
+
+    def refused(one: Training) -> dict[str, str]:
+        return refused_here(train, _section(one), one.layout.gpus)
+
+    found = find_layouts(training, gpu, limits, constants, lambda one: not refused(one))
     if output == "json":
-        emit({**_item(found), "constants": constants.origin}, "json")
+        emit({**_item(found, refused), "constants": constants.origin}, "json")
     else:
         terminal = find_terminal(color)
-        click.echo(_text(found, training, gpus, gpu.name, batch, terminal))
+        click.echo(_text(found, refused, training, gpus, gpu.name, batch, terminal))
         click.echo(wrap(f"rests on: {constants.origin}", terminal.width, "          "))
     if found.winner is None:
         ctx.exit(1)
@@ -90,27 +97,46 @@ def _training(model: str, train: dict[str, Any]) -> Training:
     return replace(training, master=True)  # every layout alike: 32-bit sums, as is usual
 
 
-def _item(found: Advice) -> dict[str, Any]:
+def _section(training: Training) -> dict[str, Any]:
+    """Return the lines that ask for a layout as a document would hold them."""
+    pairs = (line.split(": ") for line in train_lines(training))
+    return {key: yaml_value(value) for key, value in pairs}
+
+
+def yaml_value(text: str) -> Any:
+    """Return what a value of ``train_lines`` is in YAML."""
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.isdigit() else text
+
+
+def _item(found: Advice, refused: Refused) -> dict[str, Any]:
     rule = None
     if found.winner is not None:
         one = rule_for(found.winner.training.model)
         rule = {"models": one.models, "strategy": one.strategy, "measured": one.measured}
     return {
         "kind": "Advice",
-        "options": [
-            {**item(one), "train": list(train_lines(one.training))} for one in found.options
-        ],
+        "options": [_option(one, refused) for one in found.options],
         "looked_at": found.looked_at,
         "fitting": found.fitting,
-        "runnable": None if found.runnable is None else item(found.runnable),
-        "smaller": None if found.smaller is None else item(found.smaller),
+        "runnable": None if found.runnable is None else _option(found.runnable, refused),
+        "smaller": None if found.smaller is None else _option(found.smaller, refused),
         "closest": None if found.closest is None else item(found.closest),
         "rule_of_thumb": rule,
     }
 
 
+def _option(one: Estimate, refused: Refused) -> dict[str, Any]:
+    """Return an option; only one that the trainer takes has lines to write."""
+    why = refused(one.training)
+    lines = [] if why else list(train_lines(one.training))
+    return {**item(one), "train": lines, "refused": why}
+
+
 def _text(
     found: Advice,
+    refused: Refused,
     training: Training,
     gpus: int,
     gpu: str,
@@ -127,9 +153,7 @@ def _text(
         lines += _nothing(found, gpus, gpu)
     else:
         lines += [options_table(found.options, terminal), ""]
-        lines += _why(found, found.winner, terminal)
-        lines += ["", "train:", *(f"  {line}" for line in train_lines(found.winner.training))]
-        lines += _cannot(found, found.winner)
+        lines += _proposal(found, refused, terminal)
     rule = rule_for(training.model)
     lines += ["", f"rule of thumb for {rule.models}: {rule.strategy}"]
     lines.append(wrap(f"measured: {rule.measured}", terminal.width, "          "))
@@ -148,14 +172,38 @@ def _nothing(found: Advice, gpus: int, gpu: str) -> list[str]:
     ]
 
 
-def _why(found: Advice, winner: Estimate, terminal: Terminal) -> list[str]:
-    lines = [f"first: {layout_words(winner.training)}"]
-    other = found.runner_up
+def _proposal(found: Advice, refused: Refused, terminal: Terminal) -> list[str]:
+    """Return the layout to take: the fastest that the trainer runs, and what it leaves aside."""
+    chosen, fastest = found.runnable, found.winner
+    lines = []
+    if fastest is not None and fastest is not chosen:
+        key, why = next(iter(refused(fastest.training).items()))
+        reason = "has no Megatron" if _is_megatron(fastest) else f"refuses {key}: {why}"
+        words = f"{layout_words(fastest.training)}, {fastest.speed.step_s:.2f} s a step"
+        note = f"note: not proposed: {words}; this build's trainer {reason}"
+        lines.append(wrap(note, terminal.width, "  "))
+    if chosen is None:
+        return [*lines, "none of the fitting layouts runs with this build's trainer"]
+    lines = [*_why(found, chosen, terminal), *lines, "", "train:"]
+    return [*lines, *(f"  {line}" for line in train_lines(chosen.training))]
+
+
+def _is_megatron(one: Estimate) -> bool:
+    return one.training.engine is Engine.MEGATRON
+
+
+def _why(found: Advice, chosen: Estimate, terminal: Terminal) -> list[str]:
+    lines = [f"proposed: {layout_words(chosen.training)}, {chosen.speed.step_s:.2f} s a step"]
+    other = found.next_to(chosen)
     if other is not None:
-        ratio = other.speed.step_s / winner.speed.step_s
-        causes = ", ".join(reasons(winner, other)) or "too close to tell apart"
-        words = f"{100 * (ratio - 1):.0f} % faster than" if ratio > SAME else "as fast as"
-        words = "as fast as, and plainer than," if ratio < 1 else words
+        ratio = other.speed.step_s / chosen.speed.step_s
+        causes = ", ".join(reasons(chosen, other)) or "too close to tell apart"
+        if ratio > SAME:
+            words = f"{100 * (ratio - 1):.0f} % faster than"
+        elif ratio < 1 / SAME:
+            words = f"{100 * (1 / ratio - 1):.0f} % slower than"
+        else:
+            words = "as fast as, and plainer than," if ratio < 1 else "as fast as"
         lines.append(
             wrap(f"{words} {layout_words(other.training)}: {causes}", terminal.width, "  ")
         )
@@ -164,37 +212,8 @@ def _why(found: Advice, winner: Estimate, terminal: Terminal) -> list[str]:
             f"fits on {found.smaller.gpus} GPU{'s' if found.smaller.gpus > 1 else ''} too: "
             f"{layout_words(found.smaller.training)}, {found.smaller.speed.step_s:.2f} s a step"
         )
-    lines += [f"note: {note}" for note in winner.notes]
+    lines += [f"note: {note}" for note in chosen.notes]
     return lines
-
-
-def _keys(training: Training) -> list[str]:
-    return [line.partition(":")[0] for line in train_lines(training)]
-
-
-def _runs_here(training: Training) -> bool:
-    """Return whether this build's trainer takes every line that asks for the layout."""
-    return not refused_here(_keys(training))
-
-
-def _cannot(found: Advice, winner: Estimate) -> list[str]:
-    """Return what this build's trainer does not take of the winner, and what it does instead."""
-    lines = [
-        f"note: this build's trainer refuses {key}: {why}"
-        for key, why in refused_here(_keys(winner.training)).items()
-    ]
-    if not lines:
-        return []
-    best = found.runnable
-    if best is None:
-        return [*lines, "none of the fitting layouts runs with this build's trainer"]
-    lines += [
-        "",
-        f"fastest with this build's trainer, {best.speed.step_s:.2f} s a step: "
-        f"{layout_words(best.training)}",
-        "train:",
-    ]
-    return lines + [f"  {line}" for line in train_lines(best.training)]
 
 
 command = advise

@@ -75,10 +75,12 @@ def test_advice_explains_the_winner_and_prints_lines_to_paste() -> None:
         "--gpu-type A800-80GB"
     ).output
 
-    assert "first: Megatron" in output
-    assert "% faster than" in output or "as fast as" in output
-    assert "tensor_model_parallel_size:" in output
-    assert "note: this build's trainer refuses tensor_model_parallel_size" in output
+    assert "proposed: FSDP2 DP8" in output
+    assert "% slower than Megatron" in output
+    assert "fsdp: fsdp2" in output
+    assert "note: not proposed: Megatron" in output
+    assert "this build's trainer has no Megatron" in output
+    assert "tensor_model_parallel_size:" not in output
     assert "rule of thumb for 13B to 70B" in output
 
 
