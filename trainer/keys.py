@@ -279,9 +279,9 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         ),
         "report_to": Key(
             type="string",
-            choices=("tensorboard",),
-            text="Also draw the numbers of events.jsonl, under tensorboard/ in the run directory. "
-            "Needs the package.",
+            choices=("tensorboard", "trackio"),
+            text="Also draw the numbers of events.jsonl, in a folder of that name in the run "
+            "directory. Needs the package.",
         ),
         "eval_steps": Key(
             type="integer",

@@ -26,9 +26,9 @@ def train(request: Request, record: Record, stop: StopFlag) -> dict[str, Any]:
         processes.meet(request)
         record.sample_gpus = processes.gpu_samples
     if request.train["report_to"] and record.rank == 0:
-        from trainer.boards import tensorboard
+        from trainer.boards import board
 
-        record.listener = tensorboard(request.run_dir)
+        record.listener = board(request)
     start = resume.choose(request, record)
     if processes.any_of(stop.is_set):
         return _stopped(record, stop)
