@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.domain.cluster import Cluster
-from reconciler.domain.policy import Policy
+from reconciler.domain.policy import Policy, SpreadSlowdown
 from reconciler.simulate.arena import (
     BASELINES,
     Setup,
@@ -17,6 +17,7 @@ from reconciler.simulate.asks import Ask, Overlay
 from reconciler.simulate.bounds import Bound, bound
 from reconciler.simulate.fairness import partitions
 from reconciler.simulate.load import Load, LoadError, without_giants
+from reconciler.simulate.nodes import SPANS_MORE_GROUPS, SPANS_MORE_NODES
 from reconciler.simulate.outcome import Played
 from reconciler.simulate.paper_fleet import paper_cluster
 from reconciler.simulate.play_headway import play_headway
@@ -69,7 +70,7 @@ def simulate(
     shares = None if setup.overlay is Overlay.NONE else quotas(jobs, gpus)
     asked = [each for name in policies for each in (name, BESIDE.get(name)) if each]
     played = tuple(
-        _play_headway(jobs, setup, policy or Policy(), cluster, shares)
+        _play_headway(jobs, setup, policy or _defaults(setup), cluster, shares)
         if each == HEADWAY
         else play_baseline(each, kept, setup)
         for each in asked
@@ -87,6 +88,14 @@ def simulate(
             jobs, nodes=setup.nodes, gpus_per_node=setup.gpus_per_node, costs=setup.costs
         ),
     )
+
+
+def _defaults(setup: Setup) -> Policy:
+    """Return the policy's defaults; where far places are slow, the planner knows how slow."""
+    if setup.tor_size is None:
+        return Policy()
+    slowdown = SpreadSlowdown(nodes=SPANS_MORE_NODES, racks=SPANS_MORE_GROUPS)
+    return Policy(spread_slowdown=slowdown)
 
 
 def _play_headway(

@@ -173,7 +173,7 @@ def build_policy(document: Mapping[str, Any]) -> Policy:
         }
     if "weights" in document:
         given["weights"] = ScoreWeights(**document["weights"])
-    if "spread_slowdown" in document:
+    if document.get("spread_slowdown"):
         given["spread_slowdown"] = SpreadSlowdown(**document["spread_slowdown"])
     if "fair_use" in document:
         given["fair_use"] = _fair_use(document["fair_use"])

@@ -254,6 +254,8 @@ def _platform_meaning(platform: PlatformConf) -> list[Finding]:
             )
     if policy.weights is not None:
         findings += _weights_findings(policy.weights, ("policy", "weights"))
+    if policy.spread_slowdown is not None:
+        findings += _slowdown_findings(policy.spread_slowdown)
     if policy.preemption is not None and policy.preemption.victims_of is not None:
         findings += _victims_findings(policy.preemption.victims_of)
     return findings
@@ -275,6 +277,20 @@ def _name_findings(cluster: ClusterConf) -> list[Finding]:
             )
         seen.update(names)
     return findings
+
+
+def _slowdown_findings(slowdown: SpreadSlowdownConf) -> list[Finding]:
+    nodes, racks = slowdown.nodes or 1.0, slowdown.racks or 1.0
+    if nodes <= racks:
+        return []
+    return [
+        Finding(
+            ("policy", "spread_slowdown"),
+            Code.BAD_PLATFORM,
+            f"a gang over racks takes no less long than over nodes, got nodes {nodes:g} and racks"
+            f" {racks:g}",
+        )
+    ]
 
 
 def _weights_findings(weights: Weights, path: tuple[str, ...]) -> list[Finding]:

@@ -4,7 +4,7 @@ import pytest
 
 from reconciler.domain.cluster import DeviceKind, NodeState
 from reconciler.domain.job import PriorityClass
-from reconciler.domain.policy import Policy, ScoreWeights
+from reconciler.domain.policy import Policy, ScoreWeights, SpreadSlowdown
 from reconciler.specs.platform import NO_PLATFORM, build_policy, node_names
 from tests.unit.specs.fleet_files import JOB, codes, read, said
 
@@ -69,8 +69,10 @@ def test_what_a_policy_leaves_out_has_its_default() -> None:
             "retry": {"backoff": "1m"},
             "deletion": {"grace": "1h"},
             "lease": "1m",
+            "spread_slowdown": {"racks": 1.2},
         }
     )
+    assert policy.spread_slowdown == SpreadSlowdown(nodes=1.0, racks=1.2)
     assert policy.weights == ScoreWeights(
         priority_class=1.0, deadline=0, serves_online=0, model_heat=0, brevity=0
     )
@@ -116,6 +118,9 @@ def test_a_range_keeps_its_width() -> None:
             "sum to 1.2",
         ),
         ("policy/default", "preemption: {victims_of: {P2: [P1]}}\n", "lower classes"),
+        ("policy/default", "spread_slowdown: {nodes: 0.9}\n", "at least 1"),
+        ("policy/default", "spread_slowdown: {nodes: 1.3, racks: 1.2}\n", "no less long"),
+        ("policy/default", "spread_slowdown: {nodes: 1.3}\n", "no less long"),
         ("policy/default", "cycle: 15\n", "write 15h, 15m or 15s"),
         ("policy/default", "ordr: score\n", "no known key"),
         ("launcher/local", "kind: slurm\nruns_dir: runs\n", "must be one of local"),
