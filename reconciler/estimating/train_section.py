@@ -180,7 +180,8 @@ def _layout(given: Train, gpus: int) -> Layout:
         )
     if gpus % (inner * expert) and (gpus // pipeline) % expert:
         raise ValueError(f"{gpus} GPUs cannot split the experts over {expert} ranks evenly")
-    megatron = max(tensor, pipeline, expert) > 1
+    is_plain = gpus == max(tensor, pipeline) == inner and expert in (1, tensor)
+    megatron = max(tensor, pipeline, expert) > 1 and not (is_plain and _speaks_plainly(given))
     virtual = int(given.get("virtual_pipeline_model_parallel_size") or 1)
     return Layout(
         data=gpus // inner,
@@ -193,6 +194,16 @@ def _layout(given: Train, gpus: int) -> Layout:
         sequence=bool(given.get("sequence_parallel", megatron)),
         is_ring=context > ulysses and not megatron,
     )
+
+
+def _speaks_plainly(given: Train) -> bool:
+    """Return whether nothing is asked for that only Megatron has.
+
+    One model split by matrices or by layers among all GPUs is then what this build's trainer
+    runs: transformers' own layers, without a distributed optimizer.
+    """
+    keys = ("recompute_granularity", "virtual_pipeline_model_parallel_size", "sequence_parallel")
+    return all(given.get(key) is None for key in keys)
 
 
 def _sharding(given: Train) -> Sharding:

@@ -232,6 +232,13 @@ def _split_findings(train: Mapping[str, Any], gpus: int, *, is_elastic: bool) ->
                 f"{size} GPUs split the model, so that the job can not run on fewer or more",
                 "remove elastic",
             )
+    if train.get("fsdp") is not None and gpus == 1:
+        yield Finding(
+            ("train", "fsdp"),
+            Code.PARALLEL_SIZES,
+            "weights are split among GPUs, and resources.gpus is 1; it would be ignored",
+            "remove fsdp, or ask for 2 GPUs",
+        )
     stages = train.get("pipeline_model_parallel_size")
     batches = train.get("gradient_accumulation_steps", default_of("gradient_accumulation_steps"))
     if isinstance(stages, int) and isinstance(batches, int) and stages > 1 and batches < stages:

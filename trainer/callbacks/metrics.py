@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
@@ -117,6 +118,9 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
             self.arithmetic = footprint.arithmetic(
                 model, trains_all=request.train["tuner_type"] == "full"
             )
+            if request.layout.pipeline > 1:  # every process has looked at its own stage
+                whole = processes.summed([self.arithmetic.weights])[0]
+                self.arithmetic = replace(self.arithmetic, weights=whole)
         speed = self.tokens * self.arithmetic.per_token(self.tokens / samples) / elapsed_s
         peak = self.peak_flops
         return {

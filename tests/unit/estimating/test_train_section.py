@@ -121,6 +121,44 @@ def test_parallel_sizes_take_their_share_of_the_gang() -> None:
     assert found.engine is Engine.MEGATRON
 
 
+@pytest.mark.parametrize(
+    ("train", "engine"),
+    [
+        ({"tensor_model_parallel_size": 4}, Engine.TRANSFORMERS),
+        ({"pipeline_model_parallel_size": 4}, Engine.TRANSFORMERS),
+        (
+            {"tensor_model_parallel_size": 4, "expert_model_parallel_size": 4},
+            Engine.TRANSFORMERS,
+        ),
+        ({"tensor_model_parallel_size": 2}, Engine.MEGATRON),
+        (
+            {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2},
+            Engine.MEGATRON,
+        ),
+        (
+            {"tensor_model_parallel_size": 4, "recompute_granularity": "full"},
+            Engine.MEGATRON,
+        ),
+    ],
+)
+def test_one_model_split_among_all_gpus_is_what_this_trainer_runs(
+    train: dict[str, Any], engine: Engine
+) -> None:
+    found = read(gpus=4, **train)
+
+    assert found.engine is engine
+    assert found.layout.sequence is (engine is Engine.MEGATRON)
+    plain = Sharding.NONE if engine is Engine.TRANSFORMERS else Sharding.DISTRIBUTED_OPTIMIZER
+    assert found.layout.sharding is plain
+
+
+def test_weights_kept_between_the_passes_are_counted_whole() -> None:
+    assert read(gpus=4, fsdp="fsdp2").layout.sharding is Sharding.FSDP
+    kept = read(gpus=4, fsdp="fsdp2", fsdp_reshard_after_forward=False)
+    assert kept.layout.sharding is Sharding.ZERO2
+    assert not kept.master
+
+
 def test_parallel_sizes_that_do_not_divide_the_gang_are_refused() -> None:
     with pytest.raises(ValueError, match="needs a multiple of 8 GPUs, the gang has 4"):
         read(gpus=4, tensor_model_parallel_size=4, pipeline_model_parallel_size=2)
