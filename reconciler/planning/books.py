@@ -31,6 +31,9 @@ from reconciler.planning.settle import node_states, settle, settles_again_at
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.standing import Standing, stand
 
+DUE_OF_EACH = 4
+"""Entries a job has in the heap of due times before those out of date are looked for."""
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -157,10 +160,16 @@ class _Writer:
             restless=frozenset(self._restless),
             unsure=frozenset(self._unsure),
             dependents=self._dependents,
-            due=tuple(self._due),
+            due=self._still_due(),
             node_states=self._node_states,
             touched=None if before is None else frozenset(touched),
         )
+
+    def _still_due(self) -> tuple[tuple[Instant, JobId], ...]:
+        """Return the heap, without what is out of date once that is most of it."""
+        if len(self._due) > DUE_OF_EACH * len(self._standings) + DUE_OF_EACH:
+            self._due = sorted({each for each in self._due if each[1] in self._standings})
+        return tuple(self._due)
 
     def _read(self) -> _Read:
         snapshot = self._snapshot
