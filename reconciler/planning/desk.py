@@ -44,7 +44,9 @@ class Desk:
     elastic: set[JobId] = field(default_factory=set)
     """Jobs that may run at other sizes."""
     kinds: dict[JobId, Kind] = field(default_factory=dict)
-    """Team and request of the jobs that want devices."""
+    """Team and request of the jobs that want devices: equal ones are the same object."""
+    alike: dict[Kind, Kind] = field(default_factory=dict)
+    """Every kind there was, so that equal ones are the same object."""
     ranked_at: Instant = Instant(0)
 
     def copy(self) -> "Desk":
@@ -59,6 +61,7 @@ class Desk:
             timed=set(self.timed),
             elastic=set(self.elastic),
             kinds=dict(self.kinds),
+            alike=self.alike,
             ranked_at=self.ranked_at,
         )
 
@@ -152,7 +155,8 @@ class _Clerk:
     def _wanting(self, job: JobId, standing: Standing) -> None:
         bar, spec = self.books.bars[job], standing.spec
         assert spec is not None  # it wants devices
-        self.desk.kinds[job] = (job.split("/")[0], spec.gpus)
+        kind = (job.split("/")[0], spec.gpus)
+        self.desk.kinds[job] = self.desk.alike.setdefault(kind, kind)
         if bar is None:
             self.desk.waiting[job] = self.facts.waiting(standing)
         elif not bar.after:  # who waits for others has not arrived yet

@@ -35,12 +35,27 @@ class Waits:
         self, jobs: Iterable[tuple[JobId, Kind]], before: Mapping[JobId, Decision]
     ) -> Iterable[tuple[JobId, Decision]]:
         """Yield the wait of each job; the very decision of ``before`` where it is the same."""
-        told = self._told
+        told: dict[int, Told] = {}  # by object: hashing a request costs more than all the rest
+        waits, get = Verb.WAIT, before.get
         for job, kind in jobs:
-            why = told.get(kind)
+            why = told.get(id(kind))
             if why is None:
-                why = told[kind] = self.why(kind)
-            yield job, wait(job, *why, before)
+                why = self._told.get(kind)
+                if why is None:
+                    why = self._told[kind] = self.why(kind)
+                told[id(kind)] = why
+            reason, detail = why
+            old = get(job)
+            if (
+                old is not None
+                and old.reason is reason
+                and old.verb is waits
+                and old.detail == detail
+                and old.hold is None
+            ):
+                yield job, old
+            else:
+                yield job, Decision(job=job, verb=waits, reason=reason, detail=detail)
 
     def why(self, kind: Kind) -> Told:
         """Return the reason and the words for jobs of one kind."""

@@ -16,7 +16,7 @@ from reconciler.planning.value.firm import guarded
 from reconciler.planning.value.fleet import Choices, Ended, Fleet, JobFacts, Nodes
 from reconciler.planning.value.index import Residuals
 from reconciler.planning.value.passing import Pass
-from reconciler.planning.value.ranking import Valuation, ranked
+from reconciler.planning.value.ranking import Ranking, Valuation, ranked
 from reconciler.planning.value.rules import RULES, Rules
 from reconciler.planning.value.shadow import Guess, ShadowSchedule
 
@@ -34,6 +34,7 @@ class ValueMemo:
     believed: Learned | None = None
     beliefs: Beliefs = field(default_factory=lambda: Beliefs(Learned()))
     residuals: Residuals = field(default_factory=lambda: Residuals(Beliefs(Learned())))
+    ranking: Ranking = field(default_factory=Ranking)
 
     def at(self, state: ValueState, nodes: Nodes) -> ShadowSchedule:
         """Return the shadow of ``state`` in its working form."""
@@ -92,7 +93,7 @@ def decide(
             firm=frozenset(state.firm),
             budget_s=int(relieved),
         )
-    order, scores = ranked(list(fleet.waiting), valuation, state.firm)
+    order, scores = ranked(fleet.waiting, valuation, state.firm, memo.ranking)
     one = Pass(fleet=fleet, valuation=valuation, firm=dict(state.firm), scores=scores)
     one.run(order)
     if one.firm != state.firm:

@@ -51,10 +51,16 @@ def guarded(
     firm = {job: state.firm[job] for job in sorted(state.firm) if job in live}
     firmed = state.firmed
     ahead = _ahead_of_twins(waiting, valuation, gpus)
+    at, due = valuation.ranked_at, rules.firm_share * budget
+    may_be_late = (
+        facts
+        for facts in waiting
+        if at - facts.arrived - facts.served >= due or facts.bound or facts.job in ahead
+    )
     late = sorted(
         (facts.arrived + facts.served, facts.job, facts)
-        for facts in waiting
-        if facts.job not in firm and _is_late(facts, valuation, valuation.budget_s, ahead)
+        for facts in may_be_late
+        if facts.job not in firm and _is_late(facts, valuation, budget, ahead)
     )
     for _, job, facts in late:
         if not _is_late(facts, valuation, budget, ahead):

@@ -9,6 +9,7 @@ start it is for.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from math import inf
 from typing import TypeAlias
 
 from reconciler.domain.units import JobId
@@ -43,6 +44,11 @@ class Pass:
     _version: int = 0
     _dead: dict[_Shape, int] = field(default_factory=dict)
     _refused: dict[tuple[_Shape, int], tuple[int, float, Room | None]] = field(default_factory=dict)
+    _bars: dict[tuple[int, int, Within, bool, int], tuple[float, float, float]] = field(
+        default_factory=dict
+    )
+    """By shape and class: a job of at most the first rate whose rate times the second is below the
+    third gets nothing."""
     _closed: dict[int, int] = field(default_factory=dict)
     _edges: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     _fixed_load: list[int] | None = None
@@ -64,6 +70,8 @@ class Pass:
                 score = self.scores[facts.job]
                 while returned and returned[0][0] <= score:
                     self._move(heappop(returned)[2])
+                if self._loses(facts):
+                    continue
             for victim in self._consider(facts):
                 as_waiting = replace(
                     victim.facts, served=self.valuation.served(victim.facts), held=(), since=0
@@ -88,6 +96,8 @@ class Pass:
         if room is None:
             if is_first and facts.job in self.firm:
                 self._drain(facts)
+            elif not is_first:
+                self._has_lost(facts, avoid)
             return ()
         for victim in room.victims:
             self._counts.give(self._open(victim.facts.held))
@@ -101,10 +111,37 @@ class Pass:
         assert self._market is not None
         self._market.remove(room.victims)
         self._version += 1
+        self._bars.clear()
         self.stopped.update(victim.facts.job for victim in room.victims)
         cause = Cause.RUSH if facts.rush else Cause.FIRM if is_first else Cause.VALUE
         self._start(facts, held, room.victims, cause)
         return room.victims
+
+    def _loses(self, facts: JobFacts) -> bool:
+        """True for a job that can do no better than one of its shape that just got nothing."""
+        if self._edges or (self._closed and not facts.preemptible):
+            return False
+        shape = facts.gpus, facts.pools, facts.within, facts.preemptible, facts.level
+        bar = self._bars.get(shape)
+        if bar is None:
+            return False
+        rate = self._rate(facts)
+        return rate <= bar[0] and rate * bar[1] < bar[2]
+
+    def _has_lost(self, facts: JobFacts, avoid: frozenset[int]) -> None:
+        """Remember a job that found neither a free place nor victims it is worth."""
+        if avoid or self._edges:
+            return
+        known = self._refused[self._market_shape(facts, avoid | self.fleet.shut)]
+        filling, bar = 1.0, inf
+        if known[2] is not None:
+            filling, bar = self._opened().bar(facts, known[2])
+        shape = facts.gpus, facts.pools, facts.within, facts.preemptible, facts.level
+        self._bars[shape] = known[1], filling, bar
+
+    @staticmethod
+    def _market_shape(facts: JobFacts, avoid: frozenset[int]) -> tuple[_Shape, int]:
+        return (facts.gpus, facts.pools, facts.within, facts.preemptible, avoid), facts.level
 
     def _move(self, facts: JobFacts) -> None:
         """Start a victim again where there is a hole for it."""
@@ -174,7 +211,7 @@ class Pass:
         avoid = avoid | self.fleet.shut
         if is_first:
             return market.room_for(facts, market.everybody(facts), avoid)
-        shape = (facts.gpus, facts.pools, facts.within, facts.preemptible, avoid), facts.level
+        shape = self._market_shape(facts, avoid)
         rate = self._rate(facts)
         known = self._refused.get(shape)
         if known is not None and known[0] == self._version and rate <= known[1]:

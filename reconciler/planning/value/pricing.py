@@ -68,12 +68,18 @@ class Market:
     def is_worth(self, facts: JobFacts, rate: float, room: Room) -> bool:
         """Return whether the value test lets ``facts``, of this rate, stop the room's victims."""
         rules = self._valuation.rules
-        filling = 1.0 + max(0.0, 1.0 - room.gpus / facts.gpus)
-        if rate * filling < rules.hysteresis * room.rate:
+        filling, least = self.bar(facts, room)
+        if rate * filling < least:
             return False
         left = self._valuation.left(facts)
         price = 1.0 + rules.price_weight * room.price / (facts.gpus * left)
-        return rate * filling / price >= rules.hysteresis * room.rate
+        return rate * filling / price >= least
+
+    def bar(self, facts: JobFacts, room: Room) -> tuple[float, float]:
+        """Return a factor for filling idle devices, and what a rate times it must reach at the
+        least, whatever stopping costs."""
+        filling = 1.0 + max(0.0, 1.0 - room.gpus / facts.gpus)
+        return filling, self._valuation.rules.hysteresis * room.rate
 
     def within_reach(self, facts: JobFacts, rate: float) -> list[Candidate]:
         """Return the candidates that the value test could let ``facts`` stop at all."""

@@ -6,8 +6,10 @@ the fleet's, or the job's own bound or the slack of its deadline where that is s
 is what decayed fair use makes of the job's team: 1 where use is not counted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import TypeAlias
 
 from reconciler.domain.units import JobId
 from reconciler.planning.value.fleet import JobFacts
@@ -78,20 +80,60 @@ class Valuation:
         return facts.weight / (left * self.ageing(facts, left))
 
 
+_Key: TypeAlias = tuple[int, float, int, JobId]
+
+
+@dataclass(slots=True)
+class Ranking:
+    """The ranking of the last call: what is ranked under the same valuation is not valued again."""
+
+    stands_for: tuple[object, ...] = ()
+    firm: frozenset[JobId] = frozenset()
+    known: dict[JobId, tuple[JobFacts, float, _Key]] = field(default_factory=dict)
+    """Facts, score and key of each job."""
+
+    def under(self, valuation: Valuation, firm: Mapping[JobId, object]) -> "Ranking":
+        """Return itself, emptied where the valuation ranks by something else than before."""
+        stands_for = (
+            valuation.ranked_at,
+            valuation.budget_s,
+            valuation.residuals,
+            valuation.rules,
+            valuation.favour,
+        )
+        if stands_for != self.stands_for or firm.keys() != self.firm:
+            self.stands_for, self.firm, self.known = stands_for, frozenset(firm), {}
+        return self
+
+
 def ranked(
-    waiting: list[JobFacts], valuation: Valuation, firm: Mapping[JobId, object]
+    waiting: Sequence[JobFacts],
+    valuation: Valuation,
+    firm: Mapping[JobId, object],
+    before: Ranking | None = None,
 ) -> tuple[list[JobFacts], dict[JobId, float]]:
     """Return the waiting jobs in the order to consider them, and their scores.
 
     Jobs in a rush first, then firm ones, the most delayed first, then everybody by score.
+    ``before`` saves work: a waiting job's score hangs on its facts and on what ``Ranking.under``
+    compares, not on the exact instant.
     """
-    scores = {facts.job: valuation.score(facts) for facts in waiting}
+    before = Ranking() if before is None else before.under(valuation, firm)
+    known, found = before.known, {}
+    for facts in waiting:
+        entry = known.get(facts.job)
+        if entry is None or entry[0] is not facts:
+            score = valuation.score(facts)
+            entry = (facts, score, _key(facts, score, firm))
+        found[facts.job] = entry
+    order = sorted(found.values(), key=itemgetter(2))
+    before.known = {entry[0].job: entry for entry in order}
+    return [entry[0] for entry in order], {job: entry[1] for job, entry in before.known.items()}
 
-    def key(facts: JobFacts) -> tuple[int, float, int, JobId]:
-        if facts.rush:
-            return 0, 0.0, facts.arrived, facts.job
-        if facts.job in firm:
-            return 1, 0.0, facts.arrived + facts.served, facts.job
-        return 2, scores[facts.job], facts.arrived, facts.job
 
-    return sorted(waiting, key=key), scores
+def _key(facts: JobFacts, score: float, firm: Mapping[JobId, object]) -> _Key:
+    if facts.rush:
+        return 0, 0.0, facts.arrived, facts.job
+    if facts.job in firm:
+        return 1, 0.0, facts.arrived + facts.served, facts.job
+    return 2, score, facts.arrived, facts.job
