@@ -68,6 +68,9 @@ class Question:
         if room.has_types:
             waiting, kept = self._of_allowed_types(waiting, room)
             aside += kept
+        drains = [desk.waiting[job] for job in urgent]
+        if room.has_types:
+            drains, _ = self._of_allowed_types(drains, room)
         ended, going_on = self._ended()
         state = self.snapshot.planner_state
         return Fleet(
@@ -82,7 +85,7 @@ class Question:
             shut=self.rows.shut,
             edges=edges,
             last=noisy_rows(state.lost_on, self.snapshot.now, self.rows),
-            urgent=[desk.waiting[job] for job in urgent],
+            urgent=drains,
             favour=self.favour,
         )
 

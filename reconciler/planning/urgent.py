@@ -25,7 +25,7 @@ from reconciler.planning.desk import Desk
 from reconciler.planning.elastic import Elastic
 from reconciler.planning.giving import Given
 from reconciler.planning.interruptions import Interruptions
-from reconciler.planning.placement import place
+from reconciler.planning.placement import fits, place
 from reconciler.planning.preemption import Ground, Preemption, choose_victims, may_preempt
 from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
@@ -96,6 +96,7 @@ class Front:
         if soon is not None and soon.end <= self.desk.waiting[job].arrived + PATIENCE_S:
             self.given.await_ends(soon.devices, soon.jobs)
             return True
+        room_for = self.room.allowed_bits(team, contender.shape.count)
         rules = self.snapshot.policy.preemption
         lower = {
             level for level in PriorityClass if may_preempt(level, contender.spec.priority, rules)
@@ -106,7 +107,9 @@ class Front:
                 contender, wishes, partial(self._is_lower, lower, may_be_firm)
             )
         if found is None:
-            self.blocked.append(job)
+            ready, where = self.shapes.where.ready, self.shapes.where
+            if fits(contender.shape, ready & room_for, where):
+                self.blocked.append(job)  # else it is its quota that keeps it, not who runs
             return True
         if not self.interruptions.allows(team, len(found.victims)):
             return False

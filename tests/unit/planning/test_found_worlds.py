@@ -51,6 +51,23 @@ def test_devices_pass_from_one_job_to_another_between_two_looks() -> None:
     assert planned == plan(after)[0]
 
 
+def test_nothing_is_kept_for_an_urgent_job_that_its_quota_keeps_from_starting() -> None:
+    """Rows were kept for it for good, and what cannot be stopped never started."""
+    snapshot = by_value(
+        nodes={"n1": 4},
+        pending={
+            "urgent": {"gpus": 4, "priority": "P0", "submitted_ago": "1h"},
+            "vision/fixed": {"gpus": 4, "priority": "P2", "preemptible": False},
+        },
+        teams={"research": {"quota": {"*": 2}}},
+    )
+
+    planned, _ = plan(snapshot)
+
+    assert planned.decisions[a_job_id("urgent")].reason is Reason.QUOTA_EXCEEDED
+    assert planned.decisions[a_job_id("vision/fixed")].verb is Verb.START
+
+
 def test_a_job_grows_on_devices_none_of_which_it_has_now() -> None:
     """It was taken for a victim that frees nothing, and nothing was recorded any more."""
     snapshot = by_value(
