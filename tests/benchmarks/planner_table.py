@@ -7,6 +7,10 @@ from typing import Any
 HEADWAY, EASY = "headway", "easy"
 Row = Mapping[str, Any]
 
+LONG_TRACE_JOBS = 80_000
+CPU_TARGET_S, CPU_LIMIT_S = 60, 300
+"""Seconds of CPU for planning a long trace whole."""
+
 TARGETS = (
     # figure, over all traces, worst trace; True: more is better
     ("EASY's mean wait / headway's", "mean", 5.0, 2.2, True),
@@ -23,6 +27,7 @@ def tables(rows: Mapping[str, Sequence[Row]]) -> str:
         if cells:
             parts.append(f"\n## {'Bare traces' if table == 'bare' else 'Full overlay'}\n")
             parts.append(_verdicts(cells))
+            parts += [_speed(row) for row in cells if _is_long(row)]
             parts.append(_waits(cells))
             if table == "overlay":
                 parts.append(_promises(cells))
@@ -91,6 +96,23 @@ def _verdicts(cells: Sequence[Row]) -> str:
             f"{'-' if worst_target is None else f'{worst_target:.2f}'} | {'yes' if ok else 'no'} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _is_long(row: Row) -> bool:
+    return bool(row["policy"] == HEADWAY and row["jobs"] >= LONG_TRACE_JOBS)
+
+
+def _speed(row: Row) -> str:
+    """Return what planning a long trace cost, against target and limit."""
+    cpu_s = row["cpu_s"]
+    said = "reached" if cpu_s <= CPU_TARGET_S else "not reached, within the limit"
+    if cpu_s > CPU_LIMIT_S:
+        said = "over the limit"
+    return (
+        f"Planner CPU of {row['trace']}, seed {row['seed']} ({row['jobs']} jobs, "
+        f"{row['decisions']} cycles): {cpu_s:.0f} s; target {CPU_TARGET_S} s, limit "
+        f"{CPU_LIMIT_S} s: {said}.\n"
+    )
 
 
 def _waits(cells: Sequence[Row]) -> str:

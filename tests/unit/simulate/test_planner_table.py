@@ -57,6 +57,18 @@ def test_refused_jobs_are_in_the_table() -> None:
     assert (served["easy"], served["headway"]) == ("10 of 11", "9 of 11")
 
 
+@pytest.mark.parametrize(
+    ("cpu_s", "said"),
+    [(60, "reached"), (61, "not reached, within the limit"), (301, "over the limit")],
+)
+def test_the_cpu_of_a_long_trace_is_held_against_its_limit(cpu_s: float, said: str) -> None:
+    long = a_row("long", "headway", 1, 100, jobs=85_053, decisions=160_000, cpu_s=cpu_s)
+    short = a_row("short", "headway", 1, 100, cpu_s=999)
+    lines = [line for line in tables({"bare": [long, short]}).splitlines() if "Planner CPU" in line]
+    assert len(lines) == 1
+    assert lines[0].endswith(f"target 60 s, limit 300 s: {said}.")
+
+
 def test_a_won_mean_with_a_starved_trace_has_not_reached_the_target() -> None:
     def cells(worst: float) -> list[dict[str, object]]:
         return [
