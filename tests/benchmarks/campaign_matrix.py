@@ -6,8 +6,8 @@ has imitated the shop for forty steps), the weights are written, and a process t
 nothing loads them and predicts.  A cell that the rules refuse is kept with the reason they give.
 
 Resumable: each cell is written to ``results/matrix.json`` at once with a digest of its settings and
-of the sources it rests on, and is not run again while they are the same.  ``results/matrix.md`` is
-the table.
+of the sources it rests on, and is not run again while they are the same.  The table is written to
+``results/matrix.md`` and into ``docs/tasks.md``.
 """
 
 import contextlib
@@ -33,6 +33,9 @@ from trainer.keys import KEYS
 ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "results"
 TABLE, PAGE = RESULTS / "matrix.json", RESULTS / "matrix.md"
+DOCS = ROOT / "docs" / "tasks.md"
+BEGIN, END = "<!-- matrix -->\n", "\n<!-- end -->\n"
+"""Between them, ``docs/tasks.md`` has the table."""
 STEPS = 30
 SEED = 7
 GALORE: Mapping[str, Any] = {
@@ -145,6 +148,22 @@ def write(cells: Mapping[str, Any]) -> None:
     document = {"steps": STEPS, "seed": SEED, "cells": dict(sorted(cells.items()))}
     TABLE.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(cells), encoding="utf-8")
+    told = DOCS.read_text(encoding="utf-8")
+    before, rest = told.split(BEGIN)
+    after = rest.split(END)[1]
+    DOCS.write_text(before + BEGIN + "\n".join(table(cells)) + END + after, encoding="utf-8")
+
+
+def table(cells: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the table."""
+    lines = [
+        "| task | " + " | ".join(TUNERS) + " |",
+        "| --- |" + " --- |" * len(TUNERS),
+    ]
+    for task in TASKS:
+        shown = [_shown(cells.get(f"{task}, {tuner}")) for tuner in TUNERS]
+        lines.append(f"| {task} | " + " | ".join(shown) + " |")
+    return lines
 
 
 def page(cells: Mapping[str, Any]) -> str:
@@ -157,18 +176,16 @@ def page(cells: Mapping[str, Any]) -> str:
         "and of the last five. Each was loaded again by a process that trained nothing, and "
         "predicted.",
         "",
-        "| task | " + " | ".join(TUNERS) + " |",
-        "| --- |" + " --- |" * len(TUNERS),
+        *table(cells),
     ]
-    for task in TASKS:
-        shown = [_shown(cells.get(f"{task}, {tuner}")) for tuner in TUNERS]
-        lines.append(f"| {task} | " + " | ".join(shown) + " |")
     told = {
         cell["why"]: name
         for name, cell in cells.items()
         if cell["verdict"] in ("refused", "failed")
     }
     lines += ["", *(f"* {name}: {why}" for why, name in sorted(told.items()))]
+    at = sorted({cell["commit"][:10] for cell in cells.values()})
+    lines += ["", f"{len(cells)} cells at {', '.join(at)}."]
     return "\n".join(lines).rstrip() + "\n"
 
 
