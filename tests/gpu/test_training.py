@@ -76,27 +76,3 @@ def test_a_stop_and_a_resume_go_on_where_an_unbroken_run_is(tmp_path: Path, gpus
     assert min(losses(after)) == result(before)["step"] + 1
     # kernels of a GPU may add in another order, so equal within bfloat16, not bit for bit
     assert both == pytest.approx(losses(straight), abs=0.1)
-
-
-def test_two_gpus_learn_what_one_learns_with_two_passes(tmp_path: Path, gpus: Gpus) -> None:
-    cards = gpus(2)
-    settings = FAQ | {"max_steps": 5, "lora_dropout": 0.0, "torch_dtype": "float32"}
-    alone = a_run(tmp_path / "alone", gpus=cards[:1], accumulation=2, **settings)
-    together = a_run(tmp_path / "together", gpus=cards, world_size=2, **settings)
-
-    assert [launched(alone), launched(together)] == [0, 0]
-
-    assert losses(together) == pytest.approx(losses(alone), abs=1e-3)
-
-
-@pytest.mark.parametrize("way", [{"fsdp": "fsdp2"}, {"sequence_parallel_size": 2}], ids=str)
-def test_split_weights_and_shared_rows_learn_over_nccl(
-    tmp_path: Path, gpus: Gpus, way: dict[str, Any]
-) -> None:
-    run_dir = a_run(tmp_path, gpus=gpus(2), world_size=2, **FAQ | {"tuner_type": "full"} | way)
-
-    assert launched(run_dir) == 0, result(run_dir)["message"]
-
-    found = list(losses(run_dir).values())
-    assert mean(found[-5:]) < mean(found[:5]) - 0.25
-    assert any("runs" in event for event in events(run_dir, "phase"))
