@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from reconciler.cli.advice import advice
+from reconciler.cli.explanation import score_words
 from reconciler.domain.cluster import Allocation, NodeShare
 from reconciler.domain.job import PriorityClass
 from reconciler.domain.reason import Reason
@@ -142,6 +143,15 @@ def test_each_condition_is_told_with_its_verdict(headway: Headway) -> None:
     assert lines[-2] == "Ahead of it: search/embed-v2."
     assert lines[-1] == (
         "Rank 2 of 2, score 0.33 = class 0.07 + serves online 0.20 + brevity 0.05."
+    )
+
+
+def test_a_score_that_fair_use_moves_says_so() -> None:
+    assert EXPLAINED.score is not None
+    moved = replace(EXPLAINED, score=replace(EXPLAINED.score, favour=0.5))
+
+    assert score_words(moved) == (
+        "score 0.16 = (class 0.07 + serves online 0.20 + brevity 0.05) x 0.50 for fair use"
     )
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from reconciler.domain.cluster import DeviceKind, NodeState
 from reconciler.domain.job import PriorityClass
-from reconciler.domain.policy import Policy, ScoreWeights, SpreadSlowdown
+from reconciler.domain.policy import FairUse, Policy, ScoreWeights, SpreadSlowdown
+from reconciler.domain.units import Seconds
 from reconciler.specs.platform import NO_PLATFORM, build_policy, node_names
 from tests.unit.specs.fleet_files import JOB, codes, read, said
 
@@ -70,9 +71,11 @@ def test_what_a_policy_leaves_out_has_its_default() -> None:
             "deletion": {"grace": "1h"},
             "lease": "1m",
             "spread_slowdown": {"racks": 1.2},
+            "fair_use": {"half_life": "7d"},
         }
     )
     assert policy.spread_slowdown == SpreadSlowdown(nodes=1.0, racks=1.2)
+    assert policy.fair_use == FairUse(half_life_s=Seconds(7 * 86_400), strength=1.0)
     assert policy.weights == ScoreWeights(
         priority_class=1.0, deadline=0, serves_online=0, model_heat=0, brevity=0
     )
@@ -121,6 +124,8 @@ def test_a_range_keeps_its_width() -> None:
         ("policy/default", "spread_slowdown: {nodes: 0.9}\n", "at least 1"),
         ("policy/default", "spread_slowdown: {nodes: 1.3, racks: 1.2}\n", "no less long"),
         ("policy/default", "spread_slowdown: {nodes: 1.3}\n", "no less long"),
+        ("policy/default", "fair_use: {half_life: 7}\n", "write 7h, 7m or 7s"),
+        ("policy/default", "fair_use: {half_life: 7d, strength: -1}\n", "at least 0"),
         ("policy/default", "cycle: 15\n", "write 15h, 15m or 15s"),
         ("policy/default", "ordr: score\n", "no known key"),
         ("launcher/local", "kind: slurm\nruns_dir: runs\n", "must be one of local"),
