@@ -33,9 +33,9 @@ from reconciler.planning.spread import SOONER_APART, SOONER_TOGETHER, Spread
 from reconciler.planning.topology import lowest
 from reconciler.planning.value.counts import FreeCounts
 from reconciler.planning.value.fleet import Cause, Choices
-from reconciler.planning.waits import wait
+from reconciler.planning.waits import Kind, wait
 
-MOST_LOOKED_AT = 32
+MOST_LOOKED_AT = 16
 """Waiting gangs that are offered the pieces which are left in one cycle, and that hold off."""
 
 
@@ -135,20 +135,26 @@ class WaitOrSplit:
         found: dict[JobId, Better] = {}
         rest, gone = room.copy(), self.kept(given.free)
         filled = self._filled(choices, given)
+        nowhere: set[Kind] = set()
+        patient = self.snapshot.planner_state.patience
         everything = given.free
         for _, devices in filled:
             everything |= devices
         for rank, job in self._passed_over(choices, given, everything.bit_count()):
+            kind = team, request = self.desk.kinds[job]
+            if kind in nowhere and job not in patient:
+                continue  # for one behind another, fewer pieces count as left
             left = given.copy()
             for other, devices in filled:
                 if other > rank:
                     left.free |= devices
             left.free &= ~gone
-            team, request = self.desk.kinds[job]
             free = left.free & self.access.open_to(job) & rest.allowed_bits(team, request.count)
             pieces = place(self.shapes.of(request), free, self.shapes.where)
             if pieces is None:
                 better = self._still_awaited(job, left)
+                if better is None and not self.access.calendar.windows:
+                    nowhere.add(kind)
             else:
                 better = self._better(job, pieces, left)
             if better is not None:
