@@ -104,8 +104,11 @@ def follow(attempt: Attempt, seen: Observation | None, *, now: Instant) -> tuple
 def _running(attempt: Attempt, seen: Observation, now: Instant) -> Attempt:
     if attempt.phase is not AttemptPhase.LAUNCHING:
         return attempt
-    started = replace(attempt, phase=AttemptPhase.RUNNING)
-    return replace(with_progress(started, seen), started_at=_clamped(seen.started_at, attempt, now))
+    return replace(
+        with_progress(attempt, seen),
+        phase=AttemptPhase.RUNNING,
+        started_at=_clamped(seen.started_at, attempt, now),
+    )
 
 
 def _ended(attempt: Attempt, seen: Observation, end: End, now: Instant) -> Attempt:
@@ -131,6 +134,8 @@ def _clamped(seen_at: Instant | None, attempt: Attempt, now: Instant) -> Instant
 def with_progress(attempt: Attempt, seen: Observation | None) -> Attempt:
     """Return ``attempt`` with the step and checkpoint of ``seen``, where it tells them."""
     if seen is None:
+        return attempt
+    if seen.step is None and seen.checkpoint_step is None and seen.checkpoint_at is None:
         return attempt
     return replace(
         attempt,

@@ -189,7 +189,9 @@ def _said(status: JobStatus, decision: Decision) -> JobStatus:
 def _started(decision: Decision, status: JobStatus) -> JobStatus:
     assert decision.attempt is not None  # a start has one
     return replace(
-        _said(status, decision),
+        status,
+        reason=decision.reason,
+        message=decision.detail,
         phase=JobPhase.RUNNING,
         attempts=(*status.attempts, decision.attempt)[-ATTEMPTS_KEPT:],
         attempts_made=decision.attempt.number,
@@ -213,7 +215,9 @@ def _waiting(
         and (recorded.phase, recorded.reason, recorded.holds) == (phase, decision.reason, holds)
     ):
         return status
-    return replace(_said(status, decision), phase=phase, holds=holds)
+    return replace(
+        status, reason=decision.reason, message=decision.detail, phase=phase, holds=holds
+    )
 
 
 def _holds(
@@ -301,7 +305,9 @@ def _ended(
     if attempt.phase is AttemptPhase.CANCELLED:
         attempt = replace(attempt, reason=decision.reason)
     return replace(
-        _with_attempt(_said(status, decision), attempt),
+        _with_attempt(status, attempt),
+        reason=decision.reason,
+        message=decision.detail,
         phase=after.phase,
         tries_used=after.tries_used,
         lost=after.lost,
