@@ -21,11 +21,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 REPOSITORY = Path(__file__).parents[2]
 SETTINGS: dict[str, Any] = {"dataset": "sample:support-faq", "max_steps": 4, "every": 2}
 FULL: dict[str, Any] = {"tuner_type": "full"}
-LORA: dict[str, Any] = {"lora_dropout": 0.0}
+AGAIN: dict[str, Any] = {"gradient_checkpointing": True}
+"""Layers computed twice, as is the default on GPUs."""
+LORA: dict[str, Any] = {"lora_dropout": 0.0} | AGAIN
 TENSOR: dict[str, Any] = {"tensor_model_parallel_size": 2}
 EXPERTS: dict[str, Any] = TENSOR | {"expert_model_parallel_size": 2}
 PIPELINE: dict[str, Any] = {"pipeline_model_parallel_size": 2}
-MIXTURE: dict[str, Any] = FULL | {"model": "random:qwen3-moe-tiny"}
+MIXTURE: dict[str, Any] = FULL | AGAIN | {"model": "random:qwen3-moe-tiny"}
 THREE: dict[str, Any] = {"accumulation": 3}
 PACKED: dict[str, Any] = {"packing": True, "packing_length": 200}
 
