@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from reconciler.domain.plan import PlannerState, Used
-from reconciler.domain.policy import FairUse, Order
+from reconciler.domain.policy import FairUse, Order, SpreadSlowdown
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import Seconds, TeamName
 from reconciler.planning.placement import place
@@ -91,7 +91,13 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         teams=draw(quotas()),
         rewritten=draw(st.sampled_from((False, False, False, False, True))),
         allowed_prune=draw(st.sampled_from((0, 0, 3))),
-        policy={"order": draw(orders()), "fair_use": draw(fair_uses())},
+        policy={
+            "order": draw(orders()),
+            "fair_use": draw(fair_uses()),
+            "spread_slowdown": draw(
+                st.sampled_from((SpreadSlowdown(), SpreadSlowdown(nodes=1.05, racks=1.28)))
+            ),
+        },
     )
     used = {
         TeamName(team): Used(gpu_seconds=draw(st.sampled_from((1, 50_000))), at=snapshot.now)

@@ -175,7 +175,7 @@ def build_policy(document: Mapping[str, Any]) -> Policy:
         given["weights"] = ScoreWeights(**document["weights"])
     if document.get("spread_slowdown"):
         given["spread_slowdown"] = SpreadSlowdown(**document["spread_slowdown"])
-    if "fair_use" in document:
+    if document.get("fair_use"):
         given["fair_use"] = _fair_use(document["fair_use"])
     given["preemption"] = _preemption(document.get("preemption", {}))
     given["retry"] = _retry(document.get("retry", {}))

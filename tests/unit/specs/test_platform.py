@@ -56,7 +56,7 @@ def test_the_policy_file_writes_the_planner_s_defaults_out() -> None:
 
 
 def test_what_a_policy_leaves_out_has_its_default() -> None:
-    assert build_policy({}) == Policy()
+    assert build_policy({}) == build_policy({"fair_use": None}) == Policy()
     policy = build_policy(
         {
             "weights": {
