@@ -15,6 +15,7 @@ from reconciler.planning.fair_use import Factors, factor_of, factors, used_after
 from reconciler.planning.plan import plan
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.statuses import next_statuses
+from reconciler.snapshots.plain import plain, restore
 from tests.builders import a_snapshot
 from tests.values import NOW, a_job_id
 
@@ -166,3 +167,9 @@ def test_a_policy_that_counts_no_use_remembers_none() -> None:
     )
 
     assert plan(snapshot)[0].planner_state.used == {}
+
+
+def test_what_is_remembered_comes_back_from_its_recorded_form() -> None:
+    state = PlannerState(used={HEAVY: Used(gpu_seconds=12, at=NOW)})
+
+    assert restore(PlannerState, plain(state)) == state
