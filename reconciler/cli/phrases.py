@@ -54,6 +54,7 @@ PHRASES: Mapping[Reason, str] = {
     Reason.WINDOW_FREE: "booked",
     Reason.WINDOW_MOVED: "booked on other GPUs",
     Reason.WINDOW_TAKEN: "does not fit then",
+    Reason.WINDOW_BLOCKED: "its GPUs will not be clear in time",
     Reason.WINDOW_PAST: "its time is over",
     Reason.RESERVATION_IDLE: "handed back: nobody used it",
     Reason.RESERVATION_OVER: "over",

@@ -62,6 +62,7 @@ class Reason(StrEnum):
     WINDOW_FREE = "window_free"
     WINDOW_MOVED = "window_moved"
     WINDOW_TAKEN = "window_taken"
+    WINDOW_BLOCKED = "window_blocked"
     WINDOW_PAST = "window_past"
     RESERVATION_IDLE = "reservation_idle"
     RESERVATION_OVER = "reservation_over"

@@ -5,7 +5,7 @@ Work that cannot checkpoint is never asked: windows are booked, or moved, to whe
 its bound.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.domain.attempt import Attempt, AttemptPhase
@@ -24,6 +24,7 @@ from reconciler.planning.standing import Standing
 from reconciler.planning.topology import bits_of
 from reconciler.planning.windows import MARGIN_S, Window, asked_before_s, bound_s
 
+MOST_NAMED = 3
 _SOON_S = 86_400
 """Windows further ahead ask nobody to leave yet; no grace is longer than this."""
 
@@ -47,6 +48,12 @@ class Occupant:
     def may_be_asked(self) -> bool:
         """True for work that can checkpoint and was not asked yet."""
         return self.stays and self.attempt.preemptible
+
+
+def some(names: Sequence[str]) -> str:
+    """Return the first few of some names, and how many more there are."""
+    more = f" (+{len(names) - MOST_NAMED} more)" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 class Occupants:
@@ -94,12 +101,25 @@ class Occupants:
 
     def can_clear(self, window: Window, *, ready: int) -> bool:
         """True if the window's devices are on ready nodes and free of strangers at its start."""
-        if window.devices & ~ready:
-            return False
-        return all(
-            each.may_be_asked or not each.stays or each.gone_at <= window.start
-            for each in self.strangers(window)
-        )
+        return not window.devices & ~ready and not any(self._stay(window))
+
+    def in_the_way(self, window: Window, *, ready: int) -> str:
+        """Return in words what keeps a window's devices from being clear in time."""
+        lost = window.devices & ~ready
+        nodes = [node.name for node in self._where.nodes if node.all & lost]
+        jobs = [each.job for each in self._stay(window)]
+        parts = []
+        if nodes:
+            parts.append(f"not ready: {some(nodes)}")
+        if jobs:
+            parts.append(f"cannot leave in time: {some(jobs)}")
+        return f"{'; '.join(parts)}; no other GPUs are free for it"
+
+    def _stay(self, window: Window) -> Iterator[Occupant]:
+        """Yield the strangers that may still be there at a window's start."""
+        for each in self.strangers(window):
+            if not each.may_be_asked and each.stays and each.gone_at > window.start:
+                yield each
 
     def obstacles(self, held: Reservation) -> list[Obstacle]:
         """Return what everybody holds, but for the jobs a reservation names."""

@@ -31,6 +31,8 @@ from reconciler.planning.windows import NO_CALENDAR, Calendar
 
 LOOKED_AT_AHEAD_S = 3600
 """A window whose devices are in doubt is moved from this long before its start on."""
+LOOKED_FOR_EVERY_S = 300
+"""How often other devices are looked for once there were none."""
 
 
 def keep_calendar(
@@ -160,13 +162,17 @@ class _Keeper:
             return
         if was.start - now > LOOKED_AT_AHEAD_S:
             return
-        is_moved = False
+        known = was
         if not self._occupants.can_clear(self._windows[name, was.start], ready=self._ready):
-            moved = self._booking.moved(name, status, was)
+            moved = None
+            if was.reason is not Reason.WINDOW_BLOCKED or self._is_time_to_look(was.start):
+                moved = self._booking.moved(name, status, was)
             if moved is None:
+                self._blocked(name, was)
                 return
             was, self._windows[name, was.start] = moved
-            is_moved = True
+        elif was.reason is Reason.WINDOW_BLOCKED:
+            was = replace(was, reason=Reason.WINDOW_FREE, message="")
         window = self._windows[name, was.start]
         if now >= was.start and self._occupants.is_clear(window):
             opened = replace(
@@ -179,8 +185,21 @@ class _Keeper:
             )
             self._windows[name, was.start] = replace(window, is_open=True)
             self._decide(name, ReservationVerb.OPEN, opened)
-        elif is_moved:
+        elif was is not known:
             self._decide(name, ReservationVerb.BOOK, was)
+
+    def _is_time_to_look(self, start: Instant) -> bool:
+        """True once every five minutes, counted from the start."""
+        before = self._snapshot.previous_look_at
+        every = LOOKED_FOR_EVERY_S
+        return before is None or (self._snapshot.now - start) // every > (before - start) // every
+
+    def _blocked(self, name: JobId, was: Occurrence) -> None:
+        """Say, once, that a window will not be clear in time and who is in the way."""
+        said = self._occupants.in_the_way(self._windows[name, was.start], ready=self._ready)
+        if (was.reason, was.message) != (Reason.WINDOW_BLOCKED, said):
+            blocked = replace(was, reason=Reason.WINDOW_BLOCKED, message=said)
+            self._decide(name, ReservationVerb.BOOK, blocked)
 
     def _is_gone(self, status: ReservationStatus) -> bool:
         """True once the file was absent in an earlier read too, and for the grace; a mass

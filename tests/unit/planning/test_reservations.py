@@ -4,13 +4,17 @@ from typing import Any
 
 import pytest
 
+from reconciler.domain.cluster import NodeState
 from reconciler.domain.reservation import ReservationDecision
 from reconciler.domain.units import rfc3339
 from reconciler.planning.agenda import Agenda, keep_agenda
+from reconciler.planning.booking import Booking
 from reconciler.planning.books import open_books
 from reconciler.planning.shapes import Shapes
+from reconciler.simulate.world import SimWorld
 from tests.builders import a_snapshot
-from tests.values import NOW
+from tests.calendars import a_reservation
+from tests.values import NOW, a_cluster, a_policy
 
 
 def agenda(**given: Any) -> Agenda:
@@ -387,3 +391,37 @@ def test_a_job_that_a_window_names_waits_for_it() -> None:
         "research/demo-job": "reservation_planned"
     }
     assert found.bars["research/demo-job"].until == NOW + 3 * 3600
+
+
+def test_a_window_that_cannot_clear_names_who_is_in_the_way() -> None:
+    blocked = only(
+        nodes={"n1": {"gpus": 4, "state": "cordoned"}, "n2": 4},
+        running={"stays": {"gpus": 4, "node": "n2", "preemptible": False, "limit": "9h"}},
+        reservations={"demo": {"gpus": 4, "start_in": "30m", "booked": {"n1": [0, 1, 2, 3]}}},
+    )
+
+    assert told(blocked) == "book, window_blocked"
+    assert blocked.occurrence.message == "not ready: n1; no other GPUs are free for it"
+    assert blocked.occurrence.devices is not None
+
+
+def test_other_gpus_for_a_blocked_window_are_looked_for_every_five_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cycles come every 15 seconds; a search looks at everybody who holds anything."""
+    searches: list[int] = []
+    made = Booking.moved
+
+    def counting(self: Booking, *given: Any) -> Any:
+        searches.append(1)
+        return made(self, *given)
+
+    monkeypatch.setattr(Booking, "moved", counting)
+    world = SimWorld(a_cluster({"n1": 4}), now=NOW, policy=a_policy())
+    world.main.reserve(a_reservation("demo", now=NOW, gpus=4, start_in="1h"))
+    said = [d for report in world.cycles(60) for d in report.plan.reservations]
+    world.set_node("n1", NodeState.CORDONED)
+    said += [d for report in world.cycles(3_600) for d in report.plan.reservations]
+
+    assert [told(decision) for decision in said] == ["book, window_free", "book, window_blocked"]
+    assert 10 <= len(searches) <= 14
