@@ -30,6 +30,8 @@ KINDS: dict[str, dict[str, Any]] = {
         "galore_rank": 8,
         "galore_update_proj_gap": 3,
     },
+    # saved by other names than the model has
+    "experts": {"model": "random:qwen3-moe-tiny", "tuner_type": "full"},
     "dpo lora": {"task": "dpo", "dataset": "sample:support-pairs"},
     "dpo full": {"task": "dpo", "dataset": "sample:support-pairs", "tuner_type": "full"},
 }
