@@ -1,7 +1,7 @@
 """What the trainer costs beside a bare accelerate loop: same model, same batches, step by step.
 
 After each step of the trainer (its data, events, agreement and report included) the bare loop makes
-the same step on a copy of the model with an adapter of the same kind, so that both see the same
+the same step on a copy of the model, tuned in the same way, so that both see the same
 machine.  CPU time of the process.  The bound is the one that belongs to Wilcoxon's signed-rank test
 (Hodges and Lehmann 1963), because single steps on a busy machine stray far.
 """
@@ -39,28 +39,32 @@ TRAIN: dict[str, Any] = {
     "model": MODEL,
     "dataset": "sample:support-chats",
     "max_length": 256,
-    "tuner_type": "lora",
-    "lora_dropout": 0.0,
     "learning_rate": 1e-4,
     "torch_dtype": "float32",
     "max_steps": PAIRS + WARM_UP,
+}
+TUNERS: dict[str, dict[str, Any]] = {
+    "lora": {"tuner_type": "lora", "lora_dropout": 0.0},
+    "full": {"tuner_type": "full", "learning_rate": 1e-5},
 }
 
 
 class Bare:
     """The loop of accelerate's own examples."""
 
-    def __init__(self, dataset: Any, pad_token: int, seed: int) -> None:
-        steps = TRAIN["max_steps"]
+    def __init__(self, train: dict[str, Any], dataset: Any, pad_token: int, seed: int) -> None:
+        steps = train["max_steps"]
         self.accelerator = Accelerator(cpu=True)
-        base = AutoModelForCausalLM.from_pretrained(resolve(MODEL), dtype=torch.float32)
-        model = get_peft_model(
-            base, adapter_config(complete(TRAIN | {"task": "sft"}), base)
-        ).train()
+        model = AutoModelForCausalLM.from_pretrained(resolve(train["model"]), dtype=torch.float32)
+        if train["tuner_type"] == "lora":
+            model = get_peft_model(model, adapter_config(complete(train | {"task": "sft"}), model))
+        model.train()
         trained = [each for each in model.parameters() if each.requires_grad]
-        optimizer = torch.optim.AdamW(
-            trained, lr=TRAIN["learning_rate"], betas=(0.9, 0.95), weight_decay=0.1
-        )
+        groups = [
+            {"params": [each for each in trained if each.dim() > 1], "weight_decay": 0.1},
+            {"params": [each for each in trained if each.dim() < 2], "weight_decay": 0.0},
+        ]
+        optimizer = torch.optim.AdamW(groups, lr=train["learning_rate"], betas=(0.9, 0.95))
         loader = DataLoader(
             dataset,
             batch_size=1,
@@ -108,10 +112,14 @@ class Pairs(TrainerCallback):  # type: ignore[misc]
 
 
 def figures() -> list[Figure]:
-    """Return the trainer's share of the bare loop's speed, and its lower bound."""
+    """Return the trainer's share of the bare loop's speed, and its lower bound, by tuner."""
     torch.set_num_threads(1)
+    return [figure for tuner in TUNERS for figure in _figures(tuner)]
+
+
+def _figures(tuner: str) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
-        pairs, losses = _pairs(Path(folder))
+        pairs, losses = _pairs(Path(folder), TRAIN | TUNERS[tuner])
     worst = max(abs(a - b) for a, b in zip(losses, pairs.bare.losses, strict=True))
     if worst > 1e-3:
         raise RuntimeError(f"the two loops trained on something else: losses differ by {worst}")
@@ -120,10 +128,11 @@ def figures() -> list[Figure]:
         for ours, theirs in zip(pairs.ours[WARM_UP:], pairs.theirs[WARM_UP:], strict=True)
     ]
     middle, bound = middle_and_bound(ratios)
-    against = f"a bare accelerate loop, CPU time, {len(ratios)} pairs of steps, {MODEL}"
+    against = f"a bare accelerate loop, CPU time, {len(ratios)} pairs of steps, {tuner}, {MODEL}"
+    name = "trainer_speed" if tuner == "lora" else f"trainer_speed_{tuner}"
     return [
         Figure(
-            name="trainer_speed",
+            name=name,
             value=middle,
             unit="ratio",
             target=None,
@@ -131,7 +140,7 @@ def figures() -> list[Figure]:
             ratio_against=against,
         ),
         Figure(
-            name="trainer_speed_lower_bound",
+            name=f"{name}_lower_bound",
             value=bound,
             unit="ratio",
             target=0.97,
@@ -150,12 +159,13 @@ def middle_and_bound(values: list[float]) -> tuple[float, float]:
     return median(means), means[below - 1]
 
 
-def _pairs(folder: Path) -> tuple[Pairs, list[float]]:
-    request = load_request(a_run(folder, **TRAIN))
+def _pairs(folder: Path, train: dict[str, Any]) -> tuple[Pairs, list[float]]:
+    request = load_request(a_run(folder, **train))
     record = Record(request, rank=0, on_stop_file=lambda: None)
     training.quieten()
     run, trainer, _ = training._prepare(request, record, StopFlag())
-    pairs = Pairs(Bare(run.data.dataset, trainer.processing_class.pad_token_id, request.seed))
+    pad_token = trainer.processing_class.pad_token_id
+    pairs = Pairs(Bare(train, run.data.dataset, pad_token, request.seed))
     losses: list[float] = []
     step = trainer.training_step
 
