@@ -16,6 +16,7 @@ from reconciler.planning.value.firm import guarded
 from reconciler.planning.value.fleet import Choices, Ended, Fleet, JobFacts, Nodes
 from reconciler.planning.value.index import Residuals
 from reconciler.planning.value.passing import Pass
+from reconciler.planning.value.pricing import Stock
 from reconciler.planning.value.ranking import Ranking, Valuation, ranked
 from reconciler.planning.value.rules import RULES, Rules
 from reconciler.planning.value.shadow import Guess, ShadowSchedule
@@ -35,6 +36,7 @@ class ValueMemo:
     beliefs: Beliefs = field(default_factory=lambda: Beliefs(Learned()))
     residuals: Residuals = field(default_factory=lambda: Residuals(Beliefs(Learned())))
     ranking: Ranking = field(default_factory=Ranking)
+    stock: Stock = field(default_factory=Stock)
 
     def at(self, state: ValueState, nodes: Nodes) -> ShadowSchedule:
         """Return the shadow of ``state`` in its working form."""
@@ -94,7 +96,8 @@ def decide(
             budget_s=int(relieved),
         )
     order, scores = ranked(fleet.waiting, valuation, state.firm, memo.ranking)
-    one = Pass(fleet=fleet, valuation=valuation, firm=dict(state.firm), scores=scores)
+    firm = dict(state.firm)
+    one = Pass(fleet=fleet, valuation=valuation, firm=firm, scores=scores, stock=memo.stock)
     one.run(order)
     if one.firm != state.firm:
         state = replace(state, firm=one.firm)

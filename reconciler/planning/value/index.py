@@ -61,6 +61,10 @@ class Residuals:
         self._kept[facts.job] = (facts, min(low, served), high, left)
         return left
 
+    def lasts(self, facts: JobFacts) -> float:
+        """Return up to which useful service what was last told of a job stays the same."""
+        return self._kept[facts.job][2]
+
     def told(self, facts: JobFacts, served: float) -> float:
         """Return the expected seconds left by what the job says of itself, without the prior.
 

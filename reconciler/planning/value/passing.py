@@ -17,7 +17,7 @@ from reconciler.domain.value_state import FirmPlace, Held
 from reconciler.planning.value.counts import NOWHERE, FreeCounts
 from reconciler.planning.value.firm import drained
 from reconciler.planning.value.fleet import Cause, Fleet, JobFacts, Start, Within
-from reconciler.planning.value.pricing import Candidate, Market, Room
+from reconciler.planning.value.pricing import Candidate, Market, Room, Stock
 from reconciler.planning.value.ranking import Valuation
 
 MOST_DRAINS = 8
@@ -38,6 +38,7 @@ class Pass:
     scores: Mapping[JobId, float]
     starts: list[Start] = field(default_factory=list)
     stopped: set[JobId] = field(default_factory=set)
+    stock: Stock = field(default_factory=Stock)
     _counts: FreeCounts = field(init=False)
     _headroom: dict[str, int] = field(init=False)
     _market: Market | None = None
@@ -239,7 +240,7 @@ class Pass:
             )
             sizes = self.fleet.nodes.sizes
             total = sum(size for row, size in enumerate(sizes) if row not in self.fleet.shut)
-            self._market = Market(self.valuation, self._counts, may_stop, total)
+            self._market = Market(self.valuation, self._counts, may_stop, total, self.stock)
         return self._market
 
     def _avoided(self, facts: JobFacts, is_fixed: bool) -> frozenset[int]:

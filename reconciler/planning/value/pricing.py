@@ -15,7 +15,8 @@ progress for less than the quantum is no victim.
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 
 from reconciler.domain.units import JobId
 from reconciler.planning.value.counts import FreeCounts
@@ -42,17 +43,65 @@ class Room:
     gpus: int
 
 
+_BY_RATE = attrgetter("rate", "facts.job")
+
+
+@dataclass(slots=True)
+class Stock:
+    """The candidates of the last pass: one whose rate has not moved is not made again."""
+
+    stands_for: tuple[object, ...] = ()
+    known: dict[JobId, tuple[JobFacts, int, float, Candidate]] = field(default_factory=dict)
+    """Facts, from when to when the rate stays, and the candidate."""
+
+    def candidates(
+        self, valuation: Valuation, running: Iterable[JobFacts], total: int
+    ) -> list[Candidate]:
+        """Return the candidate of each running job, in the order given."""
+        stands_for = (valuation.budget_s, valuation.residuals, valuation.rules, total)
+        before = self.known if stands_for == self.stands_for else {}
+        self.stands_for, self.known = stands_for, {}
+        now, made = valuation.now, []
+        for facts in running:
+            known = before.get(facts.job)
+            if known is None or known[0] is not facts or not known[1] <= now < known[2]:
+                one = _candidate(facts, valuation, total)
+                known = (facts, now, _stays_until(facts, valuation), one)
+            self.known[facts.job] = known
+            made.append(known[3])
+        return made
+
+
+def _candidate(facts: JobFacts, valuation: Valuation, total: int) -> Candidate:
+    share = facts.gpus / total
+    again = 1.0 + valuation.rules.reassembly * share * share
+    price = facts.gpus * (facts.save_s + facts.restore_s) * again
+    return Candidate(valuation.rate(facts), price, facts)
+
+
+def _stays_until(facts: JobFacts, valuation: Valuation) -> float:
+    """Return the instant at which the rate just worked out has to be worked out again: its slack
+    or its delay moves with every second, else its residual life when it crosses its step."""
+    if facts.deadline or not facts.held or valuation.now < facts.since:
+        return valuation.now
+    return facts.since - facts.served + valuation.residuals.lasts(facts)
+
+
 class Market:
     """The running jobs that may be stopped in one pass, cheapest first."""
 
     def __init__(
-        self, valuation: Valuation, counts: FreeCounts, running: Iterable[JobFacts], total: int
+        self,
+        valuation: Valuation,
+        counts: FreeCounts,
+        running: Iterable[JobFacts],
+        total: int,
+        stock: Stock | None = None,
     ) -> None:
         self._valuation = valuation
         self._counts = counts
-        self._total = max(total, 1)
-        made = [self._candidate(facts) for facts in running]
-        made.sort(key=lambda each: (each.rate, each.facts.job))
+        made = (stock or Stock()).candidates(valuation, running, max(total, 1))
+        made.sort(key=_BY_RATE)
         self._candidates = made
         self._rates = [each.rate for each in made]
 
@@ -118,12 +167,6 @@ class Market:
             if room is not None and (best is None or _cost(room) < _cost(best)):
                 best = room
         return best
-
-    def _candidate(self, facts: JobFacts) -> Candidate:
-        share = facts.gpus / self._total
-        again = 1.0 + self._valuation.rules.reassembly * share * share
-        price = facts.gpus * (facts.save_s + facts.restore_s) * again
-        return Candidate(self._valuation.rate(facts), price, facts)
 
     def _on_one_row(
         self, gpus: int, pool: int, by_row: dict[int, list[tuple[Candidate, int]]]

@@ -1,7 +1,17 @@
-"""Whom a job stops, where the cheapest per device is not the cheapest."""
+"""Whom a job stops, and what is remembered of whom it might."""
 
-from reconciler.domain.value_state import ValueState
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis.strategies import integers, lists, sampled_from
+
+from reconciler.domain.value_state import Learned, ValueState
+from reconciler.planning.value.belief import Beliefs
 from reconciler.planning.value.decide import decide
+from reconciler.planning.value.index import Residuals
+from reconciler.planning.value.pricing import Stock
+from reconciler.planning.value.ranking import Valuation
+from reconciler.planning.value.rules import Rules
 from tests.unit.planning.value.worlds import NOW, fleet, job, nodes, runs
 
 SHORT = {"predicted": 60, "limit": 3600}
@@ -41,3 +51,44 @@ def test_one_victim_that_frees_enough_goes_before_two_that_cost_more() -> None:
     (start,) = decide(world, ValueState(), NOW).starts
 
     assert start.victims == ("t/wide",)
+
+
+@given(
+    lists(integers(0, 40_000), min_size=1, max_size=6),
+    sampled_from([0, 3600, 1_209_600]),
+    sampled_from([0, NOW + 9_000]),
+    integers(-5_000, 5_000),
+)
+def test_candidates_of_the_last_pass_are_as_good_as_new_ones(
+    spans: list[int], limit: int, deadline: int, since: int
+) -> None:
+    """Whatever time passes between two passes, also backwards."""
+    facts = runs("one", ((0, 4),), since=NOW + since, limit=limit, deadline=deadline)
+    rules, residuals, stock = Rules(), Residuals(Beliefs(Learned())), Stock()
+    at = NOW
+    for turn, span in enumerate(spans):
+        at += span if turn % 3 else -span
+        valuation = Valuation(
+            now=at, ranked_at=at, budget_s=86_400.0, residuals=residuals, rules=rules
+        )
+        fresh = replace(valuation, residuals=Residuals(Beliefs(Learned())))
+        (kept,) = stock.candidates(valuation, [facts], 8)
+        (new,) = Stock().candidates(fresh, [facts], 8)
+        assert (kept.rate, kept.price) == (new.rate, new.price)
+
+
+def test_a_candidate_is_not_made_again_while_its_rate_stays() -> None:
+    facts = runs("one", ((0, 4),), since=NOW - 36_000)
+    valuation = Valuation(
+        now=NOW,
+        ranked_at=NOW,
+        budget_s=86_400.0,
+        residuals=Residuals(Beliefs(Learned())),
+        rules=Rules(),
+    )
+    stock = Stock()
+    (first,) = stock.candidates(valuation, [facts], 8)
+    (again,) = stock.candidates(replace(valuation, now=NOW + 1), [facts], 8)
+    (other,) = stock.candidates(replace(valuation, budget_s=9_000.0), [facts], 8)
+    assert again is first
+    assert other is not first
