@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 from reconciler.cycle import run_cycle
-from reconciler.domain.plan import Verb
+from reconciler.domain.plan import Stop
 from reconciler.domain.policy import Order
 from reconciler.domain.units import Instant
 from reconciler.planning.guard import in_brief
@@ -59,10 +59,7 @@ def _cold(name: str, *, cheap_share: float) -> Iterator[Figure]:
     began = time.process_time()
     len(planned.forecast)
     yield _ms(f"{name}_forecast", time.process_time() - began, target=None)
-    stopped = sum(
-        planned.decisions.bare(job).verb is Verb.PREEMPT
-        for job in planned.decisions
-    )
+    stopped = sum(isinstance(action, Stop) for action in planned.actions)
     yield Figure(
         name=f"{name}_preemptions", value=stopped, unit="jobs", target=None, better="lower"
     )

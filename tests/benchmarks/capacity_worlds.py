@@ -10,7 +10,15 @@ from random import Random
 
 from reconciler.domain.cluster import Cluster, Device, DeviceKind, Node
 from reconciler.domain.job import GpuRequest, JobSpec, TopologyDomain
-from reconciler.domain.units import DeviceId, Instant, JobName, NodeName, Seconds, TeamName
+from reconciler.domain.units import (
+    DeviceId,
+    Instant,
+    JobId,
+    JobName,
+    NodeName,
+    Seconds,
+    TeamName,
+)
 from reconciler.planning.board import Contender
 from reconciler.planning.capacity.cold import Ask
 from reconciler.planning.capacity.gang import Gangs
@@ -263,7 +271,7 @@ def a_view(fleet: FleetWorld) -> Everyone:
                 team=TeamName(f"team{asked.team}"), name=JobName(f"job{rank}"), gpus=asked.request
             ),
             shape=Shape(count=asked.request.count, within=asked.request.within, per_type=()),
-            key=(0, 0.0, 0, f"{rank:06}"),
+            key=(0, 0.0, NOW, JobId(f"team{asked.team}/job{rank:06}")),
             left=Span(p50=asked.ask.duration_s, p90=Seconds(asked.ask.duration_s * 3 // 2)),
             not_before=NOW,
         )

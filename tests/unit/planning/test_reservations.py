@@ -14,7 +14,7 @@ from reconciler.planning.shapes import Shapes
 from reconciler.simulate.world import SimWorld
 from tests.builders import a_snapshot
 from tests.calendars import a_reservation
-from tests.values import NOW, a_cluster, a_policy
+from tests.values import NOW, a_cluster, a_job_id, a_policy
 
 
 def agenda(**given: Any) -> Agenda:
@@ -390,7 +390,7 @@ def test_a_job_that_a_window_names_waits_for_it() -> None:
     assert {job: bar.reason.value for job, bar in found.bars.items()} == {
         "research/demo-job": "reservation_planned"
     }
-    assert found.bars["research/demo-job"].until == NOW + 3 * 3600
+    assert found.bars[a_job_id("demo-job")].until == NOW + 3 * 3600
 
 
 def test_a_window_that_cannot_clear_names_who_is_in_the_way() -> None:
