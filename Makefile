@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: setup demo check lint test faults campaign bench bench-planner calibrate golden clean
+.PHONY: setup demo check lint test test-gpu faults campaign bench bench-planner calibrate golden clean
 
 setup: $(STAMP)
 
@@ -41,6 +41,9 @@ check: lint
 
 test: lint
 	HEADWAY_HYPOTHESIS=standard $(BIN)/pytest -n 2 --dist loadgroup -m "$(FULL)"
+
+test-gpu: setup
+	HEADWAY_HYPOTHESIS=fast $(BIN)/pytest -rs -m gpu tests/gpu
 
 faults: setup
 	HEADWAY_HYPOTHESIS=standard $(BIN)/pytest -m "not gpu" tests/faults
