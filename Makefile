@@ -55,7 +55,7 @@ bench: setup
 	$(BIN)/python -m tests.benchmarks
 
 bench-planner: setup
-	$(BIN)/python -m tests.benchmarks capacity kueue
+	$(BIN)/python -m tests.benchmarks capacity kueue plan
 	$(BIN)/python -m tests.benchmarks.planner_policy
 
 calibrate: setup

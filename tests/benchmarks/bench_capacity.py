@@ -1,4 +1,4 @@
-"""How fast is everybody planned?  Cold, within quotas, after one event, and as the fleet grows.
+"""How fast is everybody planned?  Cold, within quotas, and as the fleet grows.
 
 CPU time of one process, not wall time: other work on the machine does not count.  The growth from
 100 to 100,000 pending jobs is also drawn, ``build/bench/planner_growth.svg``.
@@ -8,18 +8,10 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from random import Random
 
-import numpy as np
-
-from reconciler.domain.units import Instant
 from reconciler.planning.capacity.cold import Ask, plan_everybody
-from reconciler.planning.capacity.holds import Holds, Taken
-from reconciler.planning.capacity.places import Places, Ranking
 from reconciler.planning.capacity.power import RackPower
-from reconciler.planning.capacity.repair import Repaired, repair
 from reconciler.planning.capacity.state import State
 from reconciler.planning.forecast import forecast
 from tests.benchmarks.capacity_worlds import (
@@ -30,14 +22,12 @@ from tests.benchmarks.capacity_worlds import (
     FleetWorld,
     a_fleet,
     a_view,
-    arriving,
 )
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.growth_chart import growth_svg
 
 HERE = Path(__file__).parent
 OUT = HERE.parent.parent / "build" / "bench"
-EVENTS = 400
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 RUNS = 5
 POWERED = 2_000
@@ -63,9 +53,6 @@ def figures() -> Iterator[Figure]:
     exact = a_fleet(exact_seconds=True)
     exact_s = statistics.median(_cold_s(exact, exact.asks) for _ in range(3))
     yield _milliseconds("planner_cold_10k_uneven_durations", exact_s, target=None)
-    spent = event_seconds(fleet, EVENTS)
-    yield _milliseconds("planner_event_10k_p50", float(np.percentile(spent, 50)), target=None)
-    yield _milliseconds("planner_event_10k_p99", float(np.percentile(spent, 99)), target=50)
     yield from _growth(cold_s)
 
 
@@ -130,39 +117,3 @@ def cpu_s(work: Callable[[], object]) -> float:
         return time.process_time() - began
     finally:
         gc.enable()
-
-
-def event_seconds(fleet: FleetWorld, events: int) -> list[float]:
-    """Return the CPU seconds of each repair, arrivals and ends in turn; whoever can start does."""
-    random = Random(2)
-    asks = fleet.asks
-    slots = plan_everybody(State(fleet.grid, fleet.holds, NOW), asks)
-    ranking, places = Ranking.of(asks), Places.of(slots)
-    running: list[Taken] = list(fleet.running)
-    new = arriving(fleet, random)
-    spent: list[float] = []
-    for event in range(events):
-        arrived: int | None = None
-        freed: Sequence[int] = ()
-        if event % 2:
-            freed = running.pop(random.randrange(len(running)))[0]
-        else:
-            arrived = int(len(ranking.asks) * random.random() ** 2)
-            ranking = ranking.with_ask(arrived, next(new))
-            places = places.with_rank(arrived)
-        base = Holds.of([*running, *fleet.reserved])
-        found: list[Repaired] = []
-        step = partial(repair, fleet.grid, NOW, base, ranking, places, arrived=arrived, freed=freed)
-        spent.append(cpu_s(lambda step=step, found=found: found.append(step())))
-        ranking, places = _start(ranking, found[0].places, running)
-    return spent
-
-
-def _start(ranking: Ranking, places: Places, running: list[Taken]) -> tuple[Ranking, Places]:
-    """Make everybody who is placed now a running job."""
-    for rank in reversed(np.flatnonzero(places.start == NOW).tolist()):
-        slot = places.slot(rank, ranking.asks[rank].duration_s)
-        assert slot is not None  # it starts now
-        running.append((slot.rows, slot.counts, slot.start, Instant(slot.end)))
-        ranking, places = ranking.without_ask(rank), places.without_rank(rank)
-    return ranking, places

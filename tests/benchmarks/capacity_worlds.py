@@ -4,7 +4,7 @@ Nodes of eight GPUs, sixteen to a rack, two types; most GPUs are held, some rese
 seven days, and gangs of 1 to 1,000 GPUs wait with the usual limits.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -251,13 +251,6 @@ class _Maker:
                     busy_until[row] = end
                 kept.append((tuple(rows), SIZE, start, end))
         return kept
-
-
-def arriving(fleet: FleetWorld, random: Random) -> Iterator[Ask]:
-    """Yield new gangs like those that wait, without end."""
-    maker = _Maker(random, fleet.grid, fleet.gangs, exact_seconds=False)
-    while True:
-        yield maker.asked().ask
 
 
 def a_view(fleet: FleetWorld) -> Everyone:
