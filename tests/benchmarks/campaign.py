@@ -87,6 +87,16 @@ PARTS: Mapping[str, Part] = {
             *("-n", "2", f"--hypothesis-seed={SEED}", "tests/property"),
             "--ignore=tests/property/test_life_properties.py",
             "--ignore=tests/property/test_planning_properties.py",
+            "--ignore=tests/property/test_no_loops.py",
+        ),
+        rests_on=PLANNER,
+        environment={"HEADWAY_HYPOTHESIS": "thorough"},
+    ),
+    "properties-of-stops": Part(
+        what="lives in which nothing arrives any more come to rest, 10,000 each",
+        arguments=(
+            *("-n", "2", f"--hypothesis-seed={SEED}"),
+            "tests/property/test_no_loops.py",
         ),
         rests_on=PLANNER,
         environment={"HEADWAY_HYPOTHESIS": "thorough"},
