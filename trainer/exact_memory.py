@@ -15,7 +15,8 @@ flash-attn, Triton).
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +126,7 @@ def build(request: Mapping[str, Any], layers: int) -> nn.Module:
 
 def trace(request: Mapping[str, Any], layers: int) -> dict[str, int]:
     """Return peak bytes of each phase of the second step, and bytes of the states."""
-    mesh = _mesh(request["shards"]) if request["shards"] > 1 else None
-    with FakeTensorMode():
+    with _ranks(request["shards"]) as mesh, FakeTensorMode():
         model = build(request, layers)
         if mesh is not None:
             _shard(model, mesh)
@@ -174,16 +174,24 @@ def _local(tensor: torch.Tensor) -> int:
     return int(local.numel() * local.element_size())
 
 
-def _mesh(shards: int) -> Any:
-    """Return a mesh over ranks that do not exist; made outside FakeTensorMode, which it reads."""
+@contextmanager
+def _ranks(shards: int) -> Iterator[Any]:
+    """Yield a mesh over ranks that do not exist, None for one; they are gone afterwards.
+
+    Made outside FakeTensorMode, which the mesh reads.
+    """
+    if shards == 1:
+        yield None
+        return
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    if dist.is_initialized():
-        dist.destroy_process_group()
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=shards)
-    return init_device_mesh("cpu", (shards,))
+    try:
+        yield init_device_mesh("cpu", (shards,))
+    finally:
+        dist.destroy_process_group()
 
 
 def _shard(model: nn.Module, mesh: Any) -> None:

@@ -31,7 +31,8 @@ def exact_request(training: Training) -> dict[str, Any]:
     layout = training.layout
     if training.quantisation is not Quantisation.NONE:
         raise UsageError("--exact traces no quantised weights: their kernels exist on GPUs only")
-    if layout.gpus > 1 and layout.sharding not in (Sharding.NONE, Sharding.FSDP):
+    is_split = layout.gpus > layout.data  # by matrices, layers, experts or stretches of a row
+    if is_split or layout.sharding not in (Sharding.NONE, Sharding.FSDP):
         raise UsageError("--exact traces one GPU, replicas and FSDP only")
     try:
         config = config_of(training.model)

@@ -156,3 +156,12 @@ def test_a_broken_request_is_one_line_not_a_traceback() -> None:
 
     with pytest.raises(LauncherError, match="the request has no config"):
         traced({"seq_len": 8})
+
+
+def test_ranks_that_do_not_exist_are_gone_after_a_trace() -> None:
+    exact_memory = pytest.importorskip("trainer.exact_memory")
+    import torch.distributed as dist
+
+    exact_memory.measure({"config": shape_of("llama-small"), "seq_len": 64, "shards": 2})
+
+    assert not dist.is_initialized()
