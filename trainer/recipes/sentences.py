@@ -15,6 +15,7 @@ from transformers import Trainer
 from trainer import processes, tuners
 from trainer.config import RequestError
 from trainer.loop import Seams
+from trainer.snapshot import Deferring
 
 LIBRARY_TASKS = {"encoder": "feature-extraction", "classifier": "sequence-classification"}
 """What a model ends in (``Kind``), and the library's word for it."""
@@ -116,7 +117,8 @@ class SentenceSeams(Seams):
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         if self.run.request.train["tuner_type"] == "full":
-            super()._load_from_checkpoint(resume_from_checkpoint)
+            # past our reader, which is of transformers' own models, to the library's
+            super(Deferring, self)._load_from_checkpoint(resume_from_checkpoint)
             return
         from peft import load_peft_weights, set_peft_model_state_dict
 
