@@ -102,10 +102,12 @@ def test_a_launch_that_died_before_its_claim_can_be_asked_again(world: LauncherW
 
 
 LAUNCH_AND_HANG = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from reconciler.launchers.table import launcher
 from tests.contract.runs import a_launch
+# what a shell starts in the background, and all below it, is born deaf to this signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 mine = launcher(sys.argv[1], Path(sys.argv[2]))
 script = "echo ready; while [ ! -e ../go ]; do sleep 0.05; done; echo end"
 mine.launch(a_launch("bash", "-c", script))
