@@ -106,6 +106,12 @@ PARTS: Mapping[str, Part] = {
         arguments=("-m", "campaign", "tests/faults"),
         rests_on=("reconciler", "tests/faults", "tests/live_fleets.py", "tests/git_worlds.py"),
     ),
+    "split-models": Part(
+        what="one model split by matrices and by layers, with the tuner make test leaves out",
+        arguments=("-m", "campaign", "tests/e2e/test_split_models.py"),
+        rests_on=("trainer", "tests/e2e/test_split_models.py"),
+        environment={"OMP_NUM_THREADS": "1"},
+    ),
     "matrix": Part(
         what="each task of the trainer with each tuner",
         program="tests.benchmarks.campaign_matrix",

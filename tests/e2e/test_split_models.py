@@ -29,6 +29,8 @@ EXPERTS: dict[str, Any] = TENSOR | {"expert_model_parallel_size": 2}
 PIPELINE: dict[str, Any] = {"pipeline_model_parallel_size": 2}
 MIXTURE: dict[str, Any] = FULL | AGAIN | {"model": "random:qwen3-moe-tiny"}
 THREE: dict[str, Any] = {"accumulation": 3}
+LONG = pytest.mark.campaign
+"""``make test`` has each way with one tuner, the campaign both."""
 PACKED: dict[str, Any] = {"packing": True, "packing_length": 200}
 
 
@@ -56,9 +58,9 @@ def tensors(folder: Path) -> dict[str, Any]:
     ("settings", "split", "said"),
     [
         (FULL | PACKED, TENSOR, "tensor parallel 2, 16 weights split"),
-        (LORA, TENSOR, "tensor parallel 2, 16 weights split"),
+        pytest.param(LORA, TENSOR, "tensor parallel 2, 16 weights split", marks=LONG),
         (MIXTURE, EXPERTS, "tensor parallel 2, by experts, 14 weights split"),
-        (FULL | THREE, PIPELINE, "pipeline 1F1B, 1+1 layers"),
+        pytest.param(FULL | THREE, PIPELINE, "pipeline 1F1B, 1+1 layers", marks=LONG),
         (LORA | THREE, PIPELINE, "pipeline 1F1B, 1+1 layers"),
     ],
     ids=["tensor, full, packed", "tensor, lora", "experts", "pipeline, full", "pipeline, lora"],
