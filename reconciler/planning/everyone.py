@@ -59,7 +59,7 @@ class Everyone:
         """Return when a holder is expected to be gone."""
         until = self.leaving.get(holder.job, holder.until)
         p50, p90 = (
-            cut_short(self.windows, holder.job, holder.devices, instant)
+            cut_short(self.windows, holder.job, holder.devices, instant, self.now)
             for instant in (until.p50, until.p90)
         )
         return Moment(p50=p50, p90=p90)

@@ -29,26 +29,37 @@ def kept(
 ) -> Iterator[Taken]:
     """Yield what windows keep from everybody outside.
 
-    Devices of members that run inside are counted with the members until these are gone.
+    Devices of those that are inside are counted with them until these are gone.
     """
     for window in windows:
         start = max(window.start, now)
         empty = window.devices
         for job, devices, until in stays:
             inside = devices & empty
-            if inside and window.admits(job):
+            if inside and _is_inside(window, job, now):
                 empty &= ~inside
                 yield *_rows(grid, inside), Instant(max(start, until)), window.end
         if empty:
             yield *_rows(grid, empty), start, window.end
 
 
-def cut_short(windows: Iterable[Window], job: JobId, devices: int, until: Instant) -> Instant:
-    """Return when a job is gone from ``devices``: windows that do not admit it ask it to leave."""
+def cut_short(
+    windows: Iterable[Window], job: JobId, devices: int, until: Instant, now: Instant
+) -> Instant:
+    """Return when a job is gone from ``devices``: windows that do not admit it ask it to leave.
+
+    One whose start has passed has asked already, in vain so far, and opens once the job is gone.
+    """
     for window in windows:
-        if devices & window.devices and not window.is_open and not window.admits(job):
+        is_ahead = window.start > now and not window.is_open
+        if is_ahead and devices & window.devices and not window.admits(job):
             until = min(until, window.start)
     return until
+
+
+def _is_inside(window: Window, job: JobId, now: Instant) -> bool:
+    """True for jobs that a window admits, and for all that keep it from opening in time."""
+    return window.admits(job) or (window.start <= now and not window.is_open)
 
 
 class Inside:
@@ -101,7 +112,7 @@ class Inside:
             taken: list[Taken] = [(closed, size[closed].tolist(), window.end, _NEVER)]
             for job, devices, until in self._stays:
                 inside = devices & window.devices
-                if inside and window.admits(job):
+                if inside and _is_inside(window, job, self._now):
                     gone_at = Instant(min(until, window.end))
                     taken.append((*_rows(self._grid, inside), self._now, gone_at))
             self._made[number] = State(grid, Holds.of(taken), self._now), Gangs(grid)

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from reconciler.domain.plan import Verb
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
 from reconciler.planning.invariants import check
 from reconciler.planning.plan import plan
 from tests.builders import a_snapshot
-from tests.values import a_job_id
+from tests.values import NOW, a_job_id
 
 
 def by_value(**world: Any) -> Snapshot:
@@ -109,3 +111,35 @@ def test_a_job_at_its_waiting_bound_stops_one_of_a_more_urgent_class() -> None:
     assert a_job_id("long-ago") in planned.planner_state.value.firm
     assert planned.decisions[a_job_id("long-ago")].victims == (a_job_id("often"),)
     assert planned.decisions[a_job_id("urgent")].verb is Verb.KEEP
+
+
+@pytest.mark.parametrize(
+    ("stays", "gone_in_s"), [({"file": "gone"}, 90), ({"preemptible": False}, 60)]
+)
+@pytest.mark.parametrize("order", ["score", "value"])
+def test_who_keeps_a_window_from_opening_is_not_expected_gone_at_its_start(
+    order: str, stays: dict[str, Any], gone_in_s: int
+) -> None:
+    """The start was a minute ago: the end of what was still there was forecast for then."""
+    snapshot = a_snapshot(
+        policy={"order": order},
+        nodes={"n1": 2},
+        running={"there": {"gpus": 2, "ran": "1m", "estimate": "1m", **stays}},
+        pending={"named": {"gpus": 2, "estimate": "1m"}},
+        reservations={
+            "demo": {
+                "gpus": 2,
+                "started_ago": "1m",
+                "duration": "10m",
+                "for": ["named"],
+                "booked": {"n1": [0, 1]},
+            }
+        },
+    )
+
+    planned, _ = plan(snapshot)
+
+    check(snapshot, planned)
+    expected = planned.forecast
+    assert expected[a_job_id("there")].end_p50 == NOW + gone_in_s
+    assert expected[a_job_id("named")].start_p50 == NOW + gone_in_s
