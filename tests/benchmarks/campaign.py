@@ -107,9 +107,12 @@ PARTS: Mapping[str, Part] = {
         rests_on=("reconciler", "tests/faults", "tests/live_fleets.py", "tests/git_worlds.py"),
     ),
     "split-models": Part(
-        what="one model split by matrices and by layers, with the tuner make test leaves out",
-        arguments=("-m", "campaign", "tests/e2e/test_split_models.py"),
-        rests_on=("trainer", "tests/e2e/test_split_models.py"),
+        what="ways of splitting a model, with the tuner that make test leaves out",
+        arguments=(
+            *("-m", "campaign", "tests/e2e/test_split_models.py"),
+            "tests/e2e/test_parallel_ways.py",
+        ),
+        rests_on=("trainer", "tests/e2e/test_split_models.py", "tests/e2e/test_parallel_ways.py"),
         environment={"OMP_NUM_THREADS": "1"},
     ),
     "matrix": Part(

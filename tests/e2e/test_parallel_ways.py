@@ -70,6 +70,7 @@ def test_weights_kept_between_the_passes_train_and_resume_alike(tmp_path: Path) 
     assert losses(again) == {step: losses(kept)[step] for step in (4, 5, 6)}
 
 
+@pytest.mark.campaign  # six processes one after another: minutes on two cores
 def test_an_adapter_on_split_weights_goes_on_with_twice_the_processes(tmp_path: Path) -> None:
     settings = SHARDED | {"lora_dropout": 0.0}
     two = a_run(tmp_path, accumulation=2, **settings)
