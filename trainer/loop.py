@@ -29,6 +29,7 @@ from trainer.samples import Prepared
 from trainer.sampling import SharedEvaluation, StreamSampler
 from trainer.snapshot import Deferring
 from trainer.stop import StopFlag
+from trainer.walks import shorten
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,6 +181,7 @@ class Seams(Deferring):
                 else pipeline.check_model(stage, layout)
             )
             self.run.record.event("phase", phase="training", runs=runs)
+            shorten(model)
             self.is_checked = True
         loss: torch.Tensor
         if self.run.pipeline is None:
