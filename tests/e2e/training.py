@@ -1,11 +1,18 @@
-"""Trainings inside the test process, or in a fork of it: no start-up of seconds for each."""
+"""Trainings inside the test process, or in a fork of it: no start-up of seconds for each.
+
+Several ranks are in ``tests.e2e.ranks``; ``launch`` is what a person would run.
+"""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.run_requests import events
 from trainer.run import run
 from trainer.stop import StopFlag
+
+REPOSITORY = Path(__file__).parents[2]
 
 
 class StopAt(StopFlag):
@@ -38,3 +45,9 @@ def train_in_fork(run_dir: Path) -> int:
         finally:
             os._exit(code)
     return child
+
+
+def launch(run_dir: Path) -> int:
+    """Run one attempt by the command and return its exit code."""
+    command = [sys.executable, "-m", "trainer.launch", str(run_dir)]
+    return subprocess.run(command, cwd=REPOSITORY, check=False, timeout=300).returncode
