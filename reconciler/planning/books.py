@@ -12,30 +12,22 @@ clock that went back) starts new ones.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import compress
-from operator import is_not
-from typing import TypeVar
 
 from reconciler.domain.cluster import NodeState
 from reconciler.domain.job import GangSize
 from reconciler.domain.plan import Decision, Verb
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.team import Team
-from reconciler.domain.units import AttemptId, Instant, JobId, NodeName, TeamName
+from reconciler.domain.units import AttemptId, JobId, NodeName, TeamName
 from reconciler.planning.actions import asks_again
 from reconciler.planning.brake import returned
 from reconciler.planning.deletion import Pruning, is_at_stake, pruning
+from reconciler.planning.due import Due, Times
 from reconciler.planning.eligibility import Bar, bar
 from reconciler.planning.settle import node_states, settle, settles_again_at
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.standing import Standing, stand
-
-DUE_OF_EACH = 4
-"""Entries a job has in the heap of due times before those out of date are looked for."""
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+from reconciler.planning.table import Draft, Table, differing, kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +36,15 @@ class Books:
 
     snapshot: Snapshot
     read: "_Read"
-    standings: Mapping[JobId, Standing]
-    settled: Mapping[JobId, Decision]
+    standings: Table[JobId, Standing]
+    settled: Table[JobId, Decision]
     """What is decided without comparing jobs: by facts, files, edits, or by a bar that needs a
     person."""
-    bars: Mapping[JobId, Bar | None]
+    bars: Table[JobId, Bar | None]
     """Of every job that wants devices and is ranked: what keeps it from starting, if anything."""
-    live: Mapping[JobId, Standing]
+    live: Table[JobId, Standing]
     """Jobs whose attempt holds devices."""
-    ended: Mapping[JobId, Standing]
+    ended: Table[JobId, Standing]
     """Jobs whose attempt this snapshot ended."""
     prune: Pruning
     back: frozenset[JobId]
@@ -61,9 +53,8 @@ class Books:
     """Live jobs about which something may be asked although nothing is decided."""
     unsure: frozenset[JobId]
     """Jobs whose standing is not recorded yet: it is made again each time."""
-    dependents: Mapping[JobId, tuple[JobId, ...]]
-    due: tuple[tuple[Instant, JobId], ...]
-    """A heap of when time alone may change what is settled; entries may be out of date."""
+    dependents: Table[JobId, tuple[JobId, ...]]
+    due: Due
     node_states: Mapping[NodeName, NodeState]
     touched: frozenset[JobId] | None
     """Jobs looked at again since the books these grew from; None: they grew from none."""
@@ -71,15 +62,15 @@ class Books:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """The values that were read, by job: copies, so that nobody changes them under the books."""
+    """The values that were read, by job: as nobody can change them under the books."""
 
-    jobs: dict[JobId, object]
-    statuses: dict[JobId, object]
-    observations: dict[AttemptId, object]
-    submissions: dict[JobId, object]
-    sizes: dict[JobId, tuple[GangSize, ...]]
-    teams: dict[TeamName, Team]
-    owner: dict[AttemptId, JobId]
+    jobs: Mapping[JobId, object]
+    statuses: Mapping[JobId, object]
+    observations: Mapping[AttemptId, object]
+    submissions: Mapping[JobId, object]
+    sizes: Mapping[JobId, tuple[GangSize, ...]]
+    teams: Mapping[TeamName, Team]
+    owner: Table[AttemptId, JobId]
 
 
 def open_books(snapshot: Snapshot, shapes: Shapes, before: Books | None = None) -> Books:
@@ -101,12 +92,6 @@ def _is_alike(before: Books, snapshot: Snapshot) -> bool:
     )
 
 
-def differing(old: Mapping[Key, Value], new: Mapping[Key, Value]) -> set[Key]:
-    """Return the keys that do not have the very same object in both; no object is None."""
-    found = set(compress(new, map(is_not, map(old.get, new), new.values())))
-    return found | (old.keys() - new.keys())
-
-
 class _Writer:
     """Makes books; starts from the ones before or from nothing."""
 
@@ -114,17 +99,17 @@ class _Writer:
         self._snapshot = snapshot
         self._shapes = shapes
         self._before = before
-        self._standings = dict(before.standings) if before else {}
-        self._settled = dict(before.settled) if before else {}
-        self._bars = dict(before.bars) if before else {}
-        self._live = dict(before.live) if before else {}
-        self._ended = dict(before.ended) if before else {}
+        self._standings = Draft(before.standings if before else None)
+        self._settled = Draft(before.settled if before else None)
+        self._bars = Draft(before.bars if before else None)
+        self._live = Draft(before.live if before else None)
+        self._ended = Draft(before.ended if before else None)
         self._absent = set(before.absent) if before else set()
         self._restless = set(before.restless) if before else set()
         self._unsure = set(before.unsure) if before else set()
-        self._dependents = dict(before.dependents) if before else {}
-        self._due = list(before.due) if before else []
-        self._owner = dict(before.read.owner) if before else {}
+        self._dependents = Draft(before.dependents if before else None)
+        self._due = Times(before.due if before else None)
+        self._owner = Draft(before.read.owner if before else None)
         self._node_states = before.node_states if before else node_states(snapshot.cluster)
 
     def write(self) -> Books:
@@ -149,38 +134,32 @@ class _Writer:
         return Books(
             snapshot=snapshot,
             read=self._read(),
-            standings=self._standings,
-            settled=self._settled,
-            bars=self._bars,
-            live=self._live,
-            ended=self._ended,
+            standings=self._standings.done(),
+            settled=self._settled.done(),
+            bars=self._bars.done(),
+            live=self._live.done(),
+            ended=self._ended.done(),
             prune=prune,
             back=back,
             absent=frozenset(self._absent),
             restless=frozenset(self._restless),
             unsure=frozenset(self._unsure),
-            dependents=self._dependents,
-            due=self._still_due(),
+            dependents=self._dependents.done(),
+            due=self._due.done(),
             node_states=self._node_states,
             touched=None if before is None else frozenset(touched),
         )
 
-    def _still_due(self) -> tuple[tuple[Instant, JobId], ...]:
-        """Return the heap, without what is out of date once that is most of it."""
-        if len(self._due) > DUE_OF_EACH * len(self._standings) + DUE_OF_EACH:
-            self._due = sorted({each for each in self._due if each[1] in self._standings})
-        return tuple(self._due)
-
     def _read(self) -> _Read:
         snapshot = self._snapshot
         return _Read(
-            jobs=dict(snapshot.desired.jobs),
-            statuses=dict(snapshot.statuses),
-            observations=dict(snapshot.observations),
-            submissions=dict(snapshot.desired.submissions),
-            sizes=dict(snapshot.sizes),
+            jobs=kept(snapshot.desired.jobs),
+            statuses=kept(snapshot.statuses),
+            observations=kept(snapshot.observations),
+            submissions=kept(snapshot.desired.submissions),
+            sizes=kept(snapshot.sizes),
             teams=dict(snapshot.teams),
-            owner=self._owner,
+            owner=self._owner.done(),
         )
 
     def _changed(self, back: frozenset[JobId]) -> set[JobId]:
@@ -200,9 +179,7 @@ class _Writer:
                 found.add(self._owner[attempt])
         found |= self._unsure
         found |= back ^ before.back
-        now = snapshot.now
-        while self._due and self._due[0][0] <= now:
-            found.add(heappop(self._due)[1])
+        found |= self._due.until(snapshot.now)
         known, jobs, statuses = self._standings, snapshot.desired.jobs, snapshot.statuses
         return {job for job in found if job in known or job in jobs or job in statuses}
 
@@ -236,26 +213,27 @@ class _Writer:
     def _let_go(self, standing: Standing) -> None:
         """Undo what a standing put into the tables."""
         job = standing.id
-        self._live.pop(job, None)
-        self._ended.pop(job, None)
+        self._live.pop(job)
+        self._ended.pop(job)
         self._absent.discard(job)
         self._restless.discard(job)
         self._unsure.discard(job)
         if standing.recorded is not None and standing.recorded.live_attempt is not None:
-            self._owner.pop(standing.recorded.live_attempt.id, None)
+            self._owner.pop(standing.recorded.live_attempt.id)
         for dependency in _after(standing):
             others = tuple(o for o in self._dependents.get(dependency, ()) if o != job)
             if others:
                 self._dependents[dependency] = others
             else:
-                self._dependents.pop(dependency, None)
+                self._dependents.pop(dependency)
 
     def _forget(self, job: JobId) -> None:
-        before = self._standings.pop(job, None)
+        before = self._standings.pop(job)
         if before is not None:
             self._let_go(before)
-        self._settled.pop(job, None)
-        self._bars.pop(job, None)
+        self._settled.pop(job)
+        self._bars.pop(job)
+        self._due.drop(job)
 
     def _whoever_waits_for(self, changed: Iterable[JobId]) -> set[JobId]:
         if not self._dependents:
@@ -268,13 +246,14 @@ class _Writer:
 
     def _settle(self, job: JobId, prune: Pruning) -> None:
         snapshot, standing = self._snapshot, self._standings[job]
-        self._bars.pop(job, None)
+        self._due.drop(job)
         decision = settle(snapshot, standing, prune, self._node_states)
         if decision is not None:
+            self._bars.pop(job)
             self._settled[job] = decision
             at = settles_again_at(snapshot, standing)
             if at is not None and at > snapshot.now:
-                heappush(self._due, (at, job))
+                self._due.put(job, at)
             return
         status, spec = standing.status, standing.spec
         assert status is not None and spec is not None  # settle leaves only such jobs
@@ -287,14 +266,15 @@ class _Writer:
             now=snapshot.now,
         )
         if found is not None and found.is_held:
+            self._bars.pop(job)
             self._settled[job] = Decision(
                 job=job, verb=Verb.WAIT, reason=found.reason, detail=found.detail
             )
             return
-        self._settled.pop(job, None)
+        self._settled.pop(job)
         self._bars[job] = found
         if found is not None and found.until is not None:
-            heappush(self._due, (found.until, job))
+            self._due.put(job, found.until)
 
 
 def _after(standing: Standing) -> tuple[JobId, ...]:

@@ -162,10 +162,13 @@ class ByValue:
         """Serve who goes before the value order; return the jobs it need not be asked about."""
         moved = self._start_elsewhere()
         desk, room = self._desk, self._room
+        is_open = any(window.is_open for window in self._agenda.calendar.windows)
+        if not (is_open or room.has_cohorts or desk.rushing):
+            return moved
         asking = desk.waiting.keys() - self.promised.keys() - self._agenda.bars.keys() - moved
         inside = self._access.enter(desk, asking, self.given) | moved
         asking -= inside
-        if not room.has_cohorts and not any(desk.waiting[job].rush for job in asking):
+        if not room.has_cohorts and not (asking & desk.rushing):
             return inside
         front = Front(
             snapshot=self._snapshot,

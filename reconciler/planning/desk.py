@@ -17,6 +17,7 @@ from reconciler.planning.job_facts import Facts
 from reconciler.planning.priority import rank_instant
 from reconciler.planning.rows import Rows
 from reconciler.planning.standing import Standing
+from reconciler.planning.table import Draft
 from reconciler.planning.topology import Layout
 from reconciler.planning.value.fleet import JobFacts
 from reconciler.planning.waits import Kind
@@ -27,12 +28,16 @@ class Desk:
     """Mutable while a plan is made, then left alone."""
 
     holdings: Holdings
-    waiting: dict[JobId, JobFacts] = field(default_factory=dict)
+    waiting: Draft[JobId, JobFacts] = field(default_factory=Draft)
     """Jobs that may start."""
-    running: dict[JobId, JobFacts] = field(default_factory=dict)
+    running: Draft[JobId, JobFacts] = field(default_factory=Draft)
     """Jobs that hold devices and stay."""
-    aside: dict[JobId, JobFacts] = field(default_factory=dict)
+    aside: Draft[JobId, JobFacts] = field(default_factory=Draft)
     """Jobs that are not decided on: leaving, or kept back by a bar that falls by itself."""
+    everybody: Draft[JobId, JobFacts] = field(default_factory=Draft)
+    """All of these."""
+    rushing: set[JobId] = field(default_factory=set)
+    """Those of ``waiting`` in a rush."""
     promised: set[JobId] = field(default_factory=set)
     """Jobs whose status holds devices for them."""
     leaving: set[JobId] = field(default_factory=set)
@@ -43,7 +48,7 @@ class Desk:
     """Jobs whose facts change with time alone."""
     elastic: set[JobId] = field(default_factory=set)
     """Jobs that may run at other sizes."""
-    kinds: dict[JobId, Kind] = field(default_factory=dict)
+    kinds: Draft[JobId, Kind] = field(default_factory=Draft)
     """Team and request of the jobs that want devices: equal ones are the same object."""
     alike: dict[Kind, Kind] = field(default_factory=dict)
     """Every kind there was, so that equal ones are the same object."""
@@ -53,24 +58,25 @@ class Desk:
         """Return a desk that changes on its own."""
         return Desk(
             holdings=self.holdings.copy(),
-            waiting=dict(self.waiting),
-            running=dict(self.running),
-            aside=dict(self.aside),
+            waiting=Draft(self.waiting.done()),
+            running=Draft(self.running.done()),
+            aside=Draft(self.aside.done()),
+            everybody=Draft(self.everybody.done()),
+            rushing=set(self.rushing),
             promised=set(self.promised),
             leaving=set(self.leaving),
             timed=set(self.timed),
             elastic=set(self.elastic),
-            kinds=dict(self.kinds),
+            kinds=Draft(self.kinds.done()),
             alike=self.alike,
             ranked_at=self.ranked_at,
         )
 
     def drop(self, job: JobId) -> None:
         """Forget a job."""
-        for table in (self.waiting, self.running, self.aside):
-            table.pop(job, None)
-        self.kinds.pop(job, None)
-        for names in (self.promised, self.leaving, self.timed, self.elastic):
+        for table in (self.waiting, self.running, self.aside, self.everybody, self.kinds):
+            table.pop(job)
+        for names in (self.rushing, self.promised, self.leaving, self.timed, self.elastic):
             names.discard(job)
 
 
@@ -151,13 +157,20 @@ class _Clerk:
             desk.aside[job] = facts
         else:
             desk.running[job] = facts
+        desk.everybody[job] = facts
 
     def _wanting(self, job: JobId, standing: Standing) -> None:
         bar, spec = self.books.bars[job], standing.spec
         assert spec is not None  # it wants devices
         kind = (job.split("/")[0], spec.gpus)
         self.desk.kinds[job] = self.desk.alike.setdefault(kind, kind)
+        if bar is not None and bar.after:
+            return  # who waits for others has not arrived yet
+        facts = self.facts.waiting(standing)
         if bar is None:
-            self.desk.waiting[job] = self.facts.waiting(standing)
-        elif not bar.after:  # who waits for others has not arrived yet
-            self.desk.aside[job] = self.facts.waiting(standing)
+            self.desk.waiting[job] = facts
+            if facts.rush:
+                self.desk.rushing.add(job)
+        else:
+            self.desk.aside[job] = facts
+        self.desk.everybody[job] = facts

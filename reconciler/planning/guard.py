@@ -6,7 +6,7 @@ traces of a hundred thousand cycles, of which some are looked at in full.
 """
 
 from functools import reduce
-from operator import attrgetter, or_
+from operator import or_
 
 from reconciler.domain.cluster import Allocation
 from reconciler.domain.plan import Decision, Verb
@@ -17,8 +17,6 @@ from reconciler.planning.decisions import Decisions
 from reconciler.planning.invariants import check
 from reconciler.planning.memo import Memo
 from reconciler.planning.topology import bits_of
-
-_DEVICES = attrgetter("devices")
 
 
 def in_full(memo: Memo) -> None:
@@ -34,9 +32,7 @@ def in_brief(memo: Memo) -> None:
     if not any(d.attempt is not None or d.hold is not None for d in changed):
         return
     leaving = _leaving(memo, changed)
-    held = _held(memo)
-    goes = reduce(or_, (held.pop(job) for job in leaving if job in held), 0)
-    stays = reduce(or_, held.values(), 0)
+    goes, stays = _held(memo, leaving)
     given = 0
     for decision in changed:
         wanted = memo.books.standings[decision.job].spec
@@ -55,14 +51,20 @@ def in_brief(memo: Memo) -> None:
         given |= devices
 
 
-def _held(memo: Memo) -> dict[JobId, int]:
-    """Return the devices of every job that holds any."""
+def _held(memo: Memo, leaving: set[JobId]) -> tuple[int, int]:
+    """Return the devices of those that leave, and of all others that hold any."""
     if memo.desk is not None:
-        of = memo.desk.holdings.of
-        return dict(zip(of, map(_DEVICES, of.values()), strict=True))
+        holdings = memo.desk.holdings
+        going = (holdings.of[job].devices for job in leaving if job in holdings.of)
+        goes = reduce(or_, going, 0)
+        return goes, holdings.taken & ~goes
     where = memo.known.where
-    live = ((job, standing.live) for job, standing in memo.books.live.items())
-    return {job: bits_of(one.allocation, where) for job, one in live if one is not None}
+    goes = stays = 0
+    for job, standing in memo.books.live.items():
+        if standing.live is not None:
+            devices = bits_of(standing.live.allocation, where)
+            goes, stays = (goes | devices, stays) if job in leaving else (goes, stays | devices)
+    return goes, stays
 
 
 def _leaving(memo: Memo, changed: list[Decision]) -> set[JobId]:

@@ -12,6 +12,7 @@ from reconciler.domain.units import JobId, TeamName
 from reconciler.domain.value_state import Held
 from reconciler.planning.quota import ALL_TYPES
 from reconciler.planning.rows import Rows
+from reconciler.planning.table import Draft
 from reconciler.planning.topology import Layout
 
 Use = dict[tuple[TeamName, str], int]
@@ -34,7 +35,7 @@ class Holdings:
 
     where: Layout
     rows: Rows
-    of: dict[JobId, Holding] = field(default_factory=dict)
+    of: Draft[JobId, Holding] = field(default_factory=Draft)
     taken: int = 0
     counts: list[int] = field(default_factory=list)
     """Devices taken of each row."""
@@ -46,7 +47,7 @@ class Holdings:
         return Holdings(
             where=self.where,
             rows=self.rows,
-            of=dict(self.of),
+            of=Draft(self.of.done()),
             taken=self.taken,
             counts=list(self.counts),
             use=dict(self.use),
@@ -66,7 +67,7 @@ class Holdings:
 
     def drop(self, job: JobId) -> None:
         """Take out what ``job`` held, if it held anything."""
-        holding = self.of.pop(job, None)
+        holding = self.of.pop(job)
         if holding is None:
             return
         self.taken &= ~holding.devices

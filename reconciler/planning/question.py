@@ -54,9 +54,9 @@ class Question:
         An urgent job that is asked about has no right left to go first.
         """
         desk = self.desk
-        waiting: Iterable[JobFacts] = [
-            replace(facts, rush=False) if facts.rush else facts for facts in desk.waiting.values()
-        ]
+        waiting: Iterable[JobFacts] = desk.waiting.values()
+        if desk.rushing:
+            waiting = [replace(facts, rush=False) if facts.rush else facts for facts in waiting]
         running: Iterable[JobFacts] = desk.running.values()
         aside = list(desk.aside.values())
         if out:
@@ -73,12 +73,15 @@ class Question:
             drains, _ = self._of_allowed_types(drains, room)
         ended, going_on = self._ended()
         state = self.snapshot.planner_state
+        is_plain = not (room.has_types or desk.rushing)  # nobody's facts were replaced
         return Fleet(
             nodes=self.rows.nodes,
             free=free,
             waiting=list(waiting),
             running=list(running),
             aside=[*aside, *going_on],
+            everybody=desk.everybody.done() if is_plain else None,
+            comes_back=going_on,
             ended=ended,
             headroom=room.headroom(),
             account=self._accounts(room),

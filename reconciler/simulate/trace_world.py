@@ -26,6 +26,7 @@ from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
 from reconciler.domain.status import JobStatus, StatusUpdate
 from reconciler.domain.team import Team
 from reconciler.domain.units import AttemptId, Instant, JobId, Seconds, TeamName
+from reconciler.planning.table import Draft
 from reconciler.ports import ApplyResult
 from reconciler.simulate.asks import Ask, next_limit
 from reconciler.simulate.audit import Audit
@@ -74,11 +75,11 @@ class TraceWorld:
         self.audit = Audit(teams)
         self._seed = seed
         self._state = PlannerState()
-        self._jobs: dict[JobId, DesiredJob] = {}
-        self._sizes: dict[JobId, tuple[GangSize, ...]] = {}
-        self._submissions: dict[JobId, Submission] = {}
-        self._statuses: dict[JobId, JobStatus] = {}
-        self._observations: dict[AttemptId, Observation] = {}
+        self._jobs: Draft[JobId, DesiredJob] = Draft()
+        self._sizes: Draft[JobId, tuple[GangSize, ...]] = Draft()
+        self._submissions: Draft[JobId, Submission] = Draft()
+        self._statuses: Draft[JobId, JobStatus] = Draft()
+        self._observations: Draft[AttemptId, Observation] = Draft()
         self._attempts: dict[AttemptId, VirtualAttempt] = {}
         self._index = {spec.id: at for at, spec in enumerate(specs)}
         self._node = {node.name: at for at, node in enumerate(cluster.nodes)}
@@ -97,15 +98,15 @@ class TraceWorld:
             now=self.now,
             desired=Desired(
                 commit=paper_commit(self._commits),
-                jobs=dict(self._jobs),
-                submissions=dict(self._submissions),
+                jobs=self._jobs.done(),
+                submissions=self._submissions.done(),
             ),
-            statuses=dict(self._statuses),
-            observations=dict(self._observations),
+            statuses=self._statuses.done(),
+            observations=self._observations.done(),
             cluster=self.cluster,
             teams=self.teams,
             policy=self.policy,
-            sizes=dict(self._sizes),
+            sizes=self._sizes.done(),
             planner_state=self._state,
             previous_look_at=self._looked_at,
         )
@@ -115,12 +116,12 @@ class TraceWorld:
     def record(self, snapshot: Snapshot, plan: Plan, update: StatusUpdate) -> None:
         """Make the statuses fact; whoever is finished leaves the fleet."""
         for status in update.changed:
-            self._submissions.pop(status.job, None)
+            self._submissions.pop(status.job)
             live = status.live_attempt
             before = self._statuses.get(status.job)
             was_live = before.live_attempt if before is not None else None
             if was_live is not None and (live is None or live.id != was_live.id):
-                self._observations.pop(was_live.id, None)
+                self._observations.pop(was_live.id)
                 self._attempts.pop(was_live.id, None)
             if status.phase.is_finished:
                 self._leave(status)
@@ -141,9 +142,9 @@ class TraceWorld:
     def _leave(self, status: JobStatus) -> None:
         job = status.job
         fate = self.fates[self._index[job]]
-        self._statuses.pop(job, None)
-        self._jobs.pop(job, None)
-        self._sizes.pop(job, None)
+        self._statuses.pop(job)
+        self._jobs.pop(job)
+        self._sizes.pop(job)
         self._commits += 1
         self.unfinished -= 1
         if fate.ended_s is None:  # given up before its work was done

@@ -7,6 +7,8 @@ fits best; a gang is placed whole or not at all, in one pool and inside its doma
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Sequence
+from itertools import compress
+from operator import ne
 
 from reconciler.domain.value_state import Held
 from reconciler.planning.value.fleet import Nodes, Within
@@ -30,6 +32,12 @@ class FreeCounts:
         ]
         for row, count in enumerate(self.free):
             self.by_free[nodes.pool[row]][count].append(row)
+
+    def become(self, free: Sequence[int]) -> None:
+        """Be as if made with these free devices."""
+        mine = self.free
+        for row in compress(range(len(mine)), map(ne, mine, free)):
+            self._move(row, free[row])
 
     def take(self, held: Held) -> None:
         """Mark devices as held."""

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from reconciler.domain.units import JobId
-from reconciler.domain.value_state import Learned, ValueState
+from reconciler.domain.value_state import Learned, Shadow, ValueState
+from reconciler.planning.table import Table
 from reconciler.planning.value.belief import Beliefs, is_due, learn
+from reconciler.planning.value.counts import FreeCounts
 from reconciler.planning.value.firm import guarded
 from reconciler.planning.value.fleet import Choices, Ended, Fleet, JobFacts, Nodes
 from reconciler.planning.value.index import Residuals
@@ -37,6 +39,28 @@ class ValueMemo:
     residuals: Residuals = field(default_factory=lambda: Residuals(Beliefs(Learned())))
     ranking: Ranking = field(default_factory=Ranking)
     stock: Stock = field(default_factory=Stock)
+    counts: FreeCounts | None = None
+    seen: tuple[Shadow, Table[JobId, JobFacts]] | None = None
+    """The last shadow, and everybody it was told of then."""
+    doubtful: frozenset[JobId] = frozenset()
+    """Who may have to be told to that shadow, or taken out of it, although nothing changed."""
+
+    def counted(self, fleet: Fleet) -> FreeCounts:
+        """Return what is free in working form, to change."""
+        kept, self.counts = self.counts, None
+        if kept is None or kept.nodes is not fleet.nodes:
+            return FreeCounts(fleet.nodes, fleet.free)
+        kept.become(fleet.free)
+        return kept
+
+    def came_or_went(self, shadow: Shadow, fleet: Fleet) -> set[JobId] | None:
+        """Return who may be new to ``shadow`` or gone from it; None: anybody."""
+        if self.seen is None or fleet.everybody is None or self.seen[0] is not shadow:
+            return None
+        changed = self.seen[1].changed_in(fleet.everybody)
+        if changed is None:
+            return None
+        return changed.union(self.doubtful, (facts.job for facts in fleet.comes_back))
 
     def at(self, state: ValueState, nodes: Nodes) -> ShadowSchedule:
         """Return the shadow of ``state`` in its working form."""
@@ -66,8 +90,7 @@ def decide(
     ``state`` is what was last recorded; the state of the choices counts only once it is.
     """
     memo = memo or ValueMemo()
-    everybody = (*fleet.waiting, *fleet.running, *fleet.aside)
-    live = dict(zip(map(_job, everybody), everybody, strict=True))
+    live = _live(fleet)
     state = _learned(state, fleet.ended)
     residuals = memo.under(state.believed)
     sizes = fleet.nodes.sizes
@@ -97,8 +120,16 @@ def decide(
         )
     order, scores = ranked(fleet.waiting, valuation, state.firm, memo.ranking)
     firm = dict(state.firm)
-    one = Pass(fleet=fleet, valuation=valuation, firm=firm, scores=scores, stock=memo.stock)
+    one = Pass(
+        fleet=fleet,
+        valuation=valuation,
+        firm=firm,
+        scores=scores,
+        counts=memo.counted(fleet),
+        stock=memo.stock,
+    )
     one.run(order)
+    memo.counts = one.counts
     if one.firm != state.firm:
         state = replace(state, firm=one.firm)
     return Choices(
@@ -110,6 +141,17 @@ def decide(
         firm=frozenset(state.firm),
         budget_s=int(relieved),
     )
+
+
+def _live(fleet: Fleet) -> dict[JobId, JobFacts]:
+    """Return everybody by job, not to be changed."""
+    if fleet.everybody is None:
+        everybody = (*fleet.waiting, *fleet.running, *fleet.aside)
+        return dict(zip(map(_job, everybody), everybody, strict=True))
+    live = fleet.everybody.read()
+    if fleet.comes_back:
+        live = {**live, **{facts.job: facts for facts in fleet.comes_back}}
+    return live
 
 
 def _learned(state: ValueState, ended: Sequence[Ended]) -> ValueState:
@@ -133,12 +175,16 @@ def _shadowed(
     """Return the state with the shadow advanced to now, and the longest wait in it so far and as
     far as those that wait in it are forecast to."""
     known = state.shadow.jobs
-    new = [live[job] for job in live.keys() - known.keys()]
+    among = memo.came_or_went(state.shadow, fleet)
+    if among is None:
+        came, went = live.keys() - known.keys(), known.keys() - live.keys()
+    else:
+        came = {job for job in among if job in live and job not in known}
+        went = {job for job in among if job in known and job not in live}
+    new = [live[job] for job in came]
     ended = [each for each in fleet.ended if each.facts.job in known]
     over = {each.facts.job for each in ended}
-    gone = sorted(
-        job for job in known.keys() - live.keys() if not known[job].served and job not in over
-    )
+    gone = sorted(job for job in went if not known[job].served and job not in over)
     rules = valuation.rules
     schedule = memo.at(state, fleet.nodes)
     residuals = valuation.residuals
@@ -148,6 +194,9 @@ def _shadowed(
 
     guess = Guess(left=left, served=valuation.served)
     shadow = schedule.advance(valuation.now, live, new, ended, gone, guess, rules)
+    if fleet.everybody is not None:
+        memo.seen = (shadow, fleet.everybody)
+        memo.doubtful = schedule.left_out.union(facts.job for facts in fleet.comes_back)
     if shadow is not state.shadow or new:
         state = replace(state, shadow=shadow, arrivals=state.arrivals + len(new))
     so_far = max(shadow.worst_wait, schedule.oldest_wait(valuation.now))

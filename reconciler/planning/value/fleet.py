@@ -11,6 +11,7 @@ from enum import IntEnum, StrEnum
 
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import Held, ValueState
+from reconciler.planning.table import Table
 
 
 class Within(IntEnum):
@@ -112,6 +113,11 @@ class Fleet:
     waiting: Sequence[JobFacts]
     running: Sequence[JobFacts]
     aside: Sequence[JobFacts] = ()
+    everybody: Table[JobId, JobFacts] | None = None
+    """All of these by job, but for those of ``comes_back``, as a table that grew from the one of
+    the call before: it saves looking for who came and went.  None: taken from the three."""
+    comes_back: Sequence[JobFacts] = ()
+    """Those of ``aside`` that have just let go of their devices and are in no table yet."""
     ended: Sequence[Ended] = ()
     urgent: Sequence[JobFacts] = ()
     """Those of ``aside`` that go before everybody and for which stopping makes no room: rows are

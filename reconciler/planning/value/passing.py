@@ -36,10 +36,10 @@ class Pass:
     valuation: Valuation
     firm: dict[JobId, FirmPlace]
     scores: Mapping[JobId, float]
+    counts: FreeCounts
     starts: list[Start] = field(default_factory=list)
     stopped: set[JobId] = field(default_factory=set)
     stock: Stock = field(default_factory=Stock)
-    _counts: FreeCounts = field(init=False)
     _headroom: dict[str, int] = field(init=False)
     _market: Market | None = None
     _version: int = 0
@@ -56,7 +56,6 @@ class Pass:
     _drains: int = 0
 
     def __post_init__(self) -> None:
-        self._counts = FreeCounts(self.fleet.nodes, self.fleet.free)
         self._headroom = dict(self.fleet.headroom)
         for row, count, at in self.fleet.edges:
             self._edges.setdefault(row, []).append((count, at))
@@ -101,12 +100,12 @@ class Pass:
                 self._has_lost(facts, avoid)
             return ()
         for victim in room.victims:
-            self._counts.give(self._open(victim.facts.held))
+            self.counts.give(self._open(victim.facts.held))
             self._give_headroom(victim.facts)
-        held = self._counts.place(facts.gpus, facts.pools, facts.within, avoid)
+        held = self.counts.place(facts.gpus, facts.pools, facts.within, avoid)
         if held is None:
             for victim in room.victims:
-                self._counts.take(self._open(victim.facts.held))
+                self.counts.take(self._open(victim.facts.held))
                 self._take_headroom(victim.facts)
             return ()
         assert self._market is not None
@@ -155,7 +154,7 @@ class Pass:
     def _start(
         self, facts: JobFacts, held: Held, victims: tuple[Candidate, ...], cause: Cause
     ) -> None:
-        self._counts.take(held)
+        self.counts.take(held)
         self._take_headroom(facts)
         names = tuple(sorted(victim.facts.job for victim in victims))
         self.starts.append(Start(job=facts.job, nodes=held, victims=names, cause=cause))
@@ -179,7 +178,7 @@ class Pass:
     def _place(self, facts: JobFacts, avoid: frozenset[int]) -> Held | None:
         held = None if facts.preemptible else self._beside_fixed(facts, avoid)
         if held is None:
-            held = self._counts.place(facts.gpus, facts.pools, facts.within, avoid)
+            held = self.counts.place(facts.gpus, facts.pools, facts.within, avoid)
         return held
 
     def _beside_fixed(self, facts: JobFacts, avoid: frozenset[int]) -> Held | None:
@@ -187,7 +186,7 @@ class Pass:
 
         Kept together, it blocks as few whole rows for wide gangs as it can.
         """
-        counts = self._counts
+        counts = self.counts
         load = self._load()
         best: tuple[int, int, int] | None = None
         for pool in counts.pools_of(facts.pools):
@@ -200,7 +199,7 @@ class Pass:
 
     def _load(self) -> list[int]:
         if self._fixed_load is None:
-            self._fixed_load = [0] * len(self._counts.free)
+            self._fixed_load = [0] * len(self.counts.free)
             for facts in (*self.fleet.running, *self.fleet.aside):
                 if not facts.preemptible:
                     for row, count in facts.held:
@@ -240,7 +239,7 @@ class Pass:
             )
             sizes = self.fleet.nodes.sizes
             total = sum(size for row, size in enumerate(sizes) if row not in self.fleet.shut)
-            self._market = Market(self.valuation, self._counts, may_stop, total, self.stock)
+            self._market = Market(self.valuation, self.counts, may_stop, total, self.stock)
         return self._market
 
     def _avoided(self, facts: JobFacts, is_fixed: bool) -> frozenset[int]:
@@ -257,8 +256,8 @@ class Pass:
         for row, promised in self._edges.items():
             until = now + facts.reach_s
             count = sum(count for count, at in promised if not facts.reach_s or at < until)
-            needed = min(facts.gpus, self._counts.nodes.sizes[row])
-            if count and self._counts.free[row] - count < needed:
+            needed = min(facts.gpus, self.counts.nodes.sizes[row])
+            if count and self.counts.free[row] - count < needed:
                 rows.append(row)
         return frozenset(rows)
 

@@ -15,6 +15,7 @@ from heapq import heapify, heappop, heappush
 
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import Held, Shadow, ShadowJob
+from reconciler.planning.table import Draft
 from reconciler.planning.value.easy import FAR, Easy
 from reconciler.planning.value.fleet import Ended, JobFacts, Nodes
 from reconciler.planning.value.rules import Rules
@@ -35,7 +36,10 @@ class ShadowSchedule:
     def __init__(self, shadow: Shadow, nodes: Nodes) -> None:
         self.nodes = nodes
         self.stands_for = shadow
-        self.jobs = dict(_on_nodes(shadow, nodes))
+        self.jobs: Draft[JobId, ShadowJob] = Draft(_on_nodes(shadow, nodes))
+        self.left_out: frozenset[JobId] = frozenset()
+        """Who ended in the last step and was taken out: is somebody of that name there again?"""
+        self._left_out: set[JobId] = set()
         self.worst_wait = shadow.worst_wait
         self.coming_wait = shadow.coming_wait
         self.forecast_at = shadow.forecast_at
@@ -56,6 +60,7 @@ class ShadowSchedule:
     ) -> Shadow:
         """Return the schedule as it stands at ``now``; the same value where nothing happened."""
         self._drop_stale()
+        self.left_out, self._left_out = frozenset(), set()
         due = bool(self._ends) and self._ends[0][0] <= now
         if not (due or new or ended or gone):
             return self.stands_for
@@ -70,9 +75,10 @@ class ShadowSchedule:
         self._play(now, arrivals, live, guess)
         self._look_ahead(now, live, guess, rules)
         self.at = now
+        self.left_out = frozenset(self._left_out)
         self.stands_for = Shadow(
             at=now,
-            jobs=dict(self.jobs),
+            jobs=self.jobs.done(),
             nodes=self.nodes.names,
             pools=self.nodes.pools,
             worst_wait=self.worst_wait,
@@ -175,7 +181,7 @@ class ShadowSchedule:
             self._easy.leave(job, each.start, each.limit)
             left_any = True
             if each.served or facts is None:
-                del self.jobs[job]
+                self._take_out(job)
             else:
                 self.jobs[job] = replace(each, nodes=())
         return left_any
@@ -200,7 +206,7 @@ class ShadowSchedule:
         if each is None:
             return
         if not each.nodes and each.end:
-            del self.jobs[ended.facts.job]
+            self._take_out(ended.facts.job)
             return
         served = max(ended.served, 1)
         if not each.nodes:
@@ -210,8 +216,13 @@ class ShadowSchedule:
         self.jobs[ended.facts.job] = replace(each, served=served, end=end)
         heappush(self._ends, (end, ended.facts.job))
 
+    def _take_out(self, job: JobId) -> None:
+        self.jobs.pop(job)
+        self._left_out.add(job)
+
     def _drop(self, job: JobId) -> None:
-        each = self.jobs.pop(job)
+        each = self.jobs[job]
+        self.jobs.pop(job)
         if each.nodes:
             self._easy.leave(job, each.start, each.limit)
         elif not each.end:
