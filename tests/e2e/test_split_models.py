@@ -4,21 +4,20 @@ Each is stopped short, goes on from its checkpoint, and its weights are those of
 answer in a fresh one.
 """
 
-import json
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.training import train_here
+from tests.e2e.asker import Asker
+from tests.e2e.ranks import train_ranks
+from tests.e2e.training import launch, train_here
 from tests.run_requests import a_run, events, losses, result
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-REPOSITORY = Path(__file__).parents[2]
 SETTINGS: dict[str, Any] = {"dataset": "sample:support-faq", "max_steps": 4, "every": 2}
 FULL: dict[str, Any] = {"tuner_type": "full"}
 AGAIN: dict[str, Any] = {"gradient_checkpointing": True}
@@ -29,22 +28,13 @@ EXPERTS: dict[str, Any] = TENSOR | {"expert_model_parallel_size": 2}
 PIPELINE: dict[str, Any] = {"pipeline_model_parallel_size": 2}
 MIXTURE: dict[str, Any] = FULL | AGAIN | {"model": "random:qwen3-moe-tiny"}
 THREE: dict[str, Any] = {"accumulation": 3}
-LONG = pytest.mark.campaign
-"""``make test`` has each way with one tuner, the campaign both."""
 PACKED: dict[str, Any] = {"packing": True, "packing_length": 200}
 
 
-def run(program: str, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", program, *words],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=400,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+@pytest.fixture(scope="module")
+def asker() -> Iterator[Asker]:
+    with Asker() as each:
+        yield each
 
 
 def tensors(folder: Path) -> dict[str, Any]:
@@ -58,21 +48,22 @@ def tensors(folder: Path) -> dict[str, Any]:
     ("settings", "split", "said"),
     [
         (FULL | PACKED, TENSOR, "tensor parallel 2, 16 weights split"),
-        pytest.param(LORA, TENSOR, "tensor parallel 2, 16 weights split", marks=LONG),
+        (LORA, TENSOR, "tensor parallel 2, 16 weights split"),
         (MIXTURE, EXPERTS, "tensor parallel 2, by experts, 14 weights split"),
-        pytest.param(FULL | THREE, PIPELINE, "pipeline 1F1B, 1+1 layers", marks=LONG),
+        (FULL | THREE, PIPELINE, "pipeline 1F1B, 1+1 layers"),
         (LORA | THREE, PIPELINE, "pipeline 1F1B, 1+1 layers"),
     ],
     ids=["tensor, full, packed", "tensor, lora", "experts", "pipeline, full", "pipeline, lora"],
 )
 def test_a_split_model_learns_and_resumes_as_a_whole_one(
-    tmp_path: Path, settings: dict[str, Any], split: dict[str, Any], said: str
+    tmp_path: Path, asker: Asker, settings: dict[str, Any], split: dict[str, Any], said: str
 ) -> None:
     whole = a_run(tmp_path / "whole", **SETTINGS | settings)
     assert train_here(whole) == 0, result(whole)["message"]
     given = SETTINGS | settings | split
     parts = a_run(tmp_path / "parts", world_size=2, **given)
-    run("trainer.launch", str(parts))
+    start = launch if split is EXPERTS else train_ranks
+    assert start(parts) == 0, result(parts)["message"]
 
     assert losses(parts) == pytest.approx(losses(whole), abs=1e-5)
     assert [each["runs"] for each in events(parts, "phase") if "runs" in each] == [said]
@@ -87,12 +78,12 @@ def test_a_split_model_learns_and_resumes_as_a_whole_one(
     checkpoints = tmp_path / "parts" / "checkpoints"
     (checkpoints / "step-000004").rename(tmp_path / "gone")
     again = a_run(tmp_path / "parts", number=2, world_size=2, resumes=True, **given)
-    run("trainer.launch", str(again))
+    assert train_ranks(again) == 0, result(again)["message"]
 
     assert losses(again) == {step: losses(parts)[step] for step in (3, 4)}
     resumed = tensors(tmp_path / "parts" / "final")
     assert all(bool((resumed[name] == final[name]).all()) for name in final)
-    assert run("trainer.answer", str(tmp_path / "parts" / "final"), "How long is delivery?")
+    assert asker.ask("answer", str(tmp_path / "parts" / "final"), "How long is delivery?")
 
 
 def test_a_model_that_can_not_be_split_as_asked_is_refused_before_step_0(tmp_path: Path) -> None:
@@ -102,10 +93,9 @@ def test_a_model_that_can_not_be_split_as_asked_is_refused_before_step_0(tmp_pat
         ("short", PIPELINE | {"world_size": 2, "accumulation": 1}, "as many micro-batches"),
     ):
         run_dir = a_run(tmp_path / name, **SETTINGS | wrong)
-        command = [sys.executable, "-m", "trainer.launch", str(run_dir)]
-        code = subprocess.run(command, cwd=REPOSITORY, check=False, timeout=400).returncode
-        found = json.loads((run_dir / "result.json").read_text())
+
+        code = train_ranks(run_dir)
 
         assert code == 1
-        assert words in found["message"]
+        assert words in result(run_dir)["message"]
         assert not events(run_dir, "step")

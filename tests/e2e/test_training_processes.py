@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from tests.e2e.ranks import agreed, train_ranks, training_ranks
 from tests.e2e.training import train_here
 from tests.run_requests import a_run, events, losses, result
 
@@ -42,11 +43,11 @@ def start(
 
 
 def wait_for_steps(
-    process: subprocess.Popen[bytes], run_dir: Path, count: int, *, limit_s: float = 120
+    has_ended: Callable[[], object], run_dir: Path, count: int, *, limit_s: float = 120
 ) -> None:
     deadline = time.monotonic() + limit_s
     while len(events(run_dir, "step")) < count:
-        assert process.poll() is None, "the trainer left before it was stopped"
+        assert has_ended() is None, "the trainer left before it was stopped"
         assert time.monotonic() < deadline, f"{run_dir} did not reach step {count}"
         time.sleep(0.01)
 
@@ -83,18 +84,19 @@ def test_two_ranks_stop_together_and_go_on_as_two_or_as_one(
 
     # the signal reaches one rank only; both must stop, at the same step
     before = a_run(tmp_path / "broken", **TOGETHER)
-    launched.append(start(LAUNCHER, before))
-    wait_for_steps(launched[-1], before, 5)
-    ranks(launched[-1])[1].send_signal(signal.SIGUSR1)
-    asked = time.monotonic()
-    assert launched[-1].wait(timeout=60) == 83
+    with training_ranks(before) as started:
+        second = started.processes[1]
+        wait_for_steps(lambda: second.exitcode, before, 5)
+        assert second.pid is not None
+        os.kill(second.pid, signal.SIGUSR1)
+        asked = time.monotonic()
+        assert agreed(started.wait()) == 83
     assert time.monotonic() - asked < 30
     stopped_at = result(before)["step"]
     assert 5 <= stopped_at < 60
 
     as_two = a_run(tmp_path / "broken", number=2, resumes=True, **TOGETHER)
-    launched.append(start(LAUNCHER, as_two))
-    assert launched[-1].wait(timeout=180) == 0
+    assert train_ranks(as_two) == 0
     assert losses(before) | losses(as_two) == losses(straight)
 
     # the same global batch from one process: two passes instead of two ranks
@@ -107,9 +109,7 @@ def test_two_ranks_stop_together_and_go_on_as_two_or_as_one(
     assert sorted(losses(as_one)) == list(range(stopped_at + 1, 61))
 
 
-def test_without_dropout_the_number_of_processes_changes_nothing(
-    tmp_path: Path, launched: list[subprocess.Popen[bytes]]
-) -> None:
+def test_without_dropout_the_number_of_processes_changes_nothing(tmp_path: Path) -> None:
     settings = TOGETHER | {"lora_dropout": 0.0, "max_steps": 20, "every": 5, "keep": 9}
     alone = settings | {"world_size": 1, "accumulation": 2}
     straight = a_run(tmp_path, **alone)
@@ -118,8 +118,7 @@ def test_without_dropout_the_number_of_processes_changes_nothing(
         (tmp_path / "checkpoints" / f"step-{step:06d}").rename(tmp_path / f"straight-{step}")
 
     grown = a_run(tmp_path, number=2, resumes=True, **settings)
-    launched.append(start(LAUNCHER, grown))
-    assert launched[-1].wait(timeout=180) == 0
+    assert train_ranks(grown) == 0
     (tmp_path / "checkpoints" / "step-000020").rename(tmp_path / "grown-20")
     shrunk = a_run(tmp_path, number=3, resumes=True, **alone)
     assert train_here(shrunk) == 0
@@ -131,18 +130,14 @@ def test_without_dropout_the_number_of_processes_changes_nothing(
     assert losses(shrunk) == pytest.approx(last, abs=1e-6)
 
 
-def test_four_processes_go_on_as_two(
-    tmp_path: Path, launched: list[subprocess.Popen[bytes]]
-) -> None:
+def test_four_processes_go_on_as_two(tmp_path: Path) -> None:
     settings = TOGETHER | {"lora_dropout": 0.0, "max_steps": 6, "every": 3}
     four = a_run(tmp_path, **settings | {"world_size": 4})
-    launched.append(start(LAUNCHER, four))
-    assert launched[-1].wait(timeout=240) == 0
+    assert train_ranks(four) == 0
     (tmp_path / "checkpoints" / "step-000006").rename(tmp_path / "four-6")
 
     two = a_run(tmp_path, number=2, resumes=True, accumulation=2, **settings)
-    launched.append(start(LAUNCHER, two))
-    assert launched[-1].wait(timeout=240) == 0
+    assert train_ranks(two) == 0
 
     later = {step: losses(four)[step] for step in (4, 5, 6)}
     assert losses(two) == pytest.approx(later, abs=1e-6)
@@ -155,7 +150,7 @@ def test_ranks_do_not_outlive_a_launcher_that_is_killed(
 ) -> None:
     run_dir = a_run(tmp_path, **TOGETHER | {"max_steps": 100_000})
     launched.append(start(LAUNCHER, run_dir))
-    wait_for_steps(launched[-1], run_dir, 1)
+    wait_for_steps(launched[-1].poll, run_dir, 1)
     left = ranks(launched[-1])
     assert sorted(left) == [0, 1]
 
@@ -171,7 +166,7 @@ def test_a_signal_to_the_launcher_reaches_every_rank_and_its_exit_code_is_honest
 ) -> None:
     run_dir = a_run(tmp_path, **TOGETHER)
     launched.append(start(LAUNCHER, run_dir))
-    wait_for_steps(launched[-1], run_dir, 3)
+    wait_for_steps(launched[-1].poll, run_dir, 3)
     launched[-1].send_signal(signal.SIGTERM)
 
     assert launched[-1].wait(timeout=60) == 83
