@@ -7,6 +7,7 @@ takes.  Greedy, so that the same weights give the same answer.
 import argparse
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +36,40 @@ def load(weights: str) -> tuple[Any, Any]:
 
 
 def answer(model: Any, tokenizer: Any, question: str, *, tokens: int = TOKENS) -> str:
-    """Return the answer to one question, at most ``tokens`` tokens long."""
-    import torch
+    """Return the answer to one question, at most ``tokens`` tokens long.
 
+    Without a chat template it is what the model writes after the question.
+    """
+    if tokenizer.chat_template is None:
+        return _written(model, tokenizer, tokenizer(question, return_tensors="pt"), tokens)
     asked = tokenizer.apply_chat_template(
         [{"role": "user", "content": question}],
         add_generation_prompt=True,
         return_tensors="pt",
         return_dict=True,
     )
+    return _written(model, tokenizer, asked, tokens)
+
+
+def answer_seeing(
+    model: Any, tokenizer: Any, question: str, images: Sequence[str], *, tokens: int = TOKENS
+) -> str:
+    """Return the answer to one question about images, given by path.
+
+    Raises RequestError where the model takes no images, or one can not be read.
+    """
+    from trainer.models import SEEING
+    from trainer.vision.rows import ask, open_eyes
+
+    if model.config.model_type not in SEEING:
+        raise RequestError(f"a {model.config.model_type} model takes no images")
+    eyes = open_eyes(model.config.name_or_path, root=Path())
+    return _written(model, tokenizer, ask(question, images, eyes=eyes, tokenizer=tokenizer), tokens)
+
+
+def _written(model: Any, tokenizer: Any, asked: Mapping[str, Any], tokens: int) -> str:
+    import torch
+
     with torch.no_grad():
         written = model.generate(
             **asked,
@@ -63,6 +89,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("weights", help="folder of an adapter or a model, or a model name")
     parser.add_argument("question", nargs="+")
     parser.add_argument("--tokens", type=int, default=TOKENS, help="longest answer")
+    parser.add_argument(
+        "--image", action="append", default=[], metavar="PATH", help="shown before each question"
+    )
     options = parser.parse_args(argv)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from trainer.training import quieten
@@ -70,12 +99,17 @@ def main(argv: list[str] | None = None) -> int:
     quieten()
     try:
         model, tokenizer = load(options.weights)
+        for question in options.question:
+            if options.image:
+                text = answer_seeing(
+                    model, tokenizer, question, options.image, tokens=options.tokens
+                )
+            else:
+                text = answer(model, tokenizer, question, tokens=options.tokens)
+            sys.stdout.write(" ".join(text.split()) + "\n")
     except RequestError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    for question in options.question:
-        text = answer(model, tokenizer, question, tokens=options.tokens)
-        sys.stdout.write(" ".join(text.split()) + "\n")
     return 0
 
 

@@ -172,3 +172,27 @@ def test_a_model_without_vision_weights_has_none_to_train(tmp_path: Path) -> Non
 
     assert code == 1
     assert "freeze_vit: this model has no vision weights" in result(run_dir)["message"]
+
+
+def test_it_says_what_it_was_taught_of_images_and_of_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from trainer.answer import main
+
+    album(tmp_path, count=8)
+    run_dir = a_look(tmp_path, per_device=3, max_steps=90, learning_rate=2e-3)
+    assert train_here(run_dir) == 0, result(run_dir)["message"]
+    final = str(tmp_path / "final")
+    capsys.readouterr()
+
+    for number, name in enumerate(COLOURS):
+        image = str(tmp_path / f"{number}.png")
+        assert main([final, "Which colour is this?", "--image", image, "--tokens", "8"]) == 0
+        assert capsys.readouterr().out == f"It is {name}.\n"
+    assert main([final, "Which colour has grass?", "--tokens", "8"]) == 0
+    assert capsys.readouterr().out == "It is green.\n"
+
+    assert main([final, "Which?", "--image", str(tmp_path / "none.png")]) == 1
+    assert "none.png can not be read" in capsys.readouterr().err
+    assert main(["random:qwen3-tiny", "Which?", "--image", "0.png"]) == 1
+    assert "a qwen3 model takes no images" in capsys.readouterr().err

@@ -40,8 +40,14 @@ def loading_arguments(
 
 
 def load_as_held(location: str) -> Any:
-    """Return a causal language model in the form its files have, quantised or not."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    """Return a language model, one that sees as well, in the form its files have, quantised or not.
+
+    Raises RequestError where the files hold no such model.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    from trainer.models import SEEING
 
     config = AutoConfig.from_pretrained(location, trust_remote_code=False)
     held = _held(location, config, None)
@@ -51,7 +57,10 @@ def load_as_held(location: str) -> Any:
         gptq.check(location, held, bits=None)
         gptq.register()
         config.quantization_config = held
-    return AutoModelForCausalLM.from_pretrained(location, config=config, trust_remote_code=False)
+    if config.model_type not in (*SEEING, *MODEL_FOR_CAUSAL_LM_MAPPING_NAMES):
+        raise RequestError(f"{location} is a {config.model_type} model, which writes no text")
+    kind = AutoModelForImageTextToText if config.model_type in SEEING else AutoModelForCausalLM
+    return kind.from_pretrained(location, config=config, trust_remote_code=False)
 
 
 def _held(location: str, config: Any, revision: str | None) -> dict[str, Any] | None:

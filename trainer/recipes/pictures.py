@@ -18,7 +18,7 @@ from trainer.recipes import sft
 from trainer.recipes.recipe import Materials, Recipe
 from trainer.vision import probe
 from trainer.vision.batches import Collator, pack
-from trainer.vision.rows import Eyes, encode, reader
+from trainer.vision.rows import Eyes, encode, open_eyes, reader
 
 if TYPE_CHECKING:
     from trainer.loop import Run
@@ -31,7 +31,7 @@ def recipe(request: Request, location: str) -> Recipe:
     """Return the recipe for a model that sees; raise RequestError for what it does not do."""
     if text := "\n".join(_problems(request)):
         raise RequestError(text)
-    eyes = open_eyes(request, location)
+    eyes = open_eyes(location, root=request.data_root, revision=request.train["model_revision"])
     return replace(
         sft.RECIPE,
         parse=reader(eyes, system=request.train["system"]),
@@ -60,28 +60,6 @@ def _problems(request: Request) -> Iterator[str]:
             "train.freeze_vit: on several devices a batch without images would leave the vision "
             "weights without a gradient; write true"
         )
-
-
-def open_eyes(request: Request, location: str) -> Eyes:
-    """Return how the model at ``location`` takes images; RequestError where Pillow is missing."""
-    from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
-    from transformers.utils import is_vision_available
-
-    if not is_vision_available():
-        raise RequestError(
-            "images are read with Pillow, which is not installed: pip install pillow"
-        )
-    revision = request.train["model_revision"]
-    kept = {"revision": revision, "trust_remote_code": False}
-    config = AutoConfig.from_pretrained(location, **kept)
-    tokenizer = AutoTokenizer.from_pretrained(location, **kept)
-    return Eyes(
-        processor=AutoImageProcessor.from_pretrained(location, backend="pil", **kept),
-        root=request.data_root,
-        token=config.image_token_id,
-        word=tokenizer.convert_ids_to_tokens(config.image_token_id),
-        merge=config.vision_config.spatial_merge_size,
-    )
 
 
 def load(location: str, *, train: Any, root: Path) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ how many tokens it is.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,27 @@ class Eyes:
             seen = self.processor(images=[image.convert("RGB")], return_tensors="pt")
         down_and_across = seen["image_grid_thw"][0].tolist()
         return seen["pixel_values"], (down_and_across[0], down_and_across[1], down_and_across[2])
+
+
+def open_eyes(location: str, *, root: Path, revision: str | None = None) -> Eyes:
+    """Return how the model at ``location`` takes images; RequestError where Pillow is missing."""
+    from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
+    from transformers.utils import is_vision_available
+
+    if not is_vision_available():
+        raise RequestError(
+            "images are read with Pillow, which is not installed: pip install pillow"
+        )
+    kept = {"revision": revision, "trust_remote_code": False}
+    config = AutoConfig.from_pretrained(location, **kept)
+    tokenizer = AutoTokenizer.from_pretrained(location, **kept)
+    return Eyes(
+        processor=AutoImageProcessor.from_pretrained(location, backend="pil", **kept),
+        root=root,
+        token=config.image_token_id,
+        word=tokenizer.convert_ids_to_tokens(config.image_token_id),
+        merge=config.vision_config.spatial_merge_size,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,3 +166,31 @@ class _Writer:
         return first + "".join(
             self.word * count + text for count, text in zip(counts, rest, strict=False)
         )
+
+
+def ask(question: str, images: Sequence[str], *, eyes: Eyes, tokenizer: Any) -> dict[str, Any]:
+    """Return what the model reads of a question after images, given by path.
+
+    Raises RequestError where an image can not be read.
+    """
+    import torch
+
+    seen = []
+    for path in images:
+        try:
+            seen.append(eyes.look(path))
+        except (OSError, ValueError) as error:
+            raise RequestError(f"image {path} can not be read: {error}") from None
+    writer = _Writer(tokenizer, eyes.word, [eyes.tokens(grid) for _, grid in seen])
+    parts = [*({"type": "image"} for _ in images), {"type": "text", "text": question}]
+    text = writer.apply_chat_template(
+        [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
+    )
+    ids = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+    return {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        "mm_token_type_ids": (ids == eyes.token).int(),
+        "pixel_values": torch.cat([patches for patches, _ in seen]),
+        "image_grid_thw": torch.tensor([grid for _, grid in seen]),
+    }
