@@ -1,13 +1,14 @@
 """Each optimizer and each quantised base trains, resumes exactly, and leaves what loads again."""
 
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import pytest
 
+from tests.e2e.asker import Asker
+from tests.e2e.ranks import train_ranks
 from tests.e2e.test_training_resume import weights
 from tests.e2e.training import train_here
 from tests.run_requests import a_run, events, losses, result
@@ -54,26 +55,26 @@ def _settings(root: Path, kind: str, **more: Any) -> dict[str, Any]:
     return settings
 
 
+@pytest.fixture(scope="module")
+def asker() -> Iterator[Asker]:
+    with Asker() as each:
+        yield each
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loss_falls_and_a_fresh_process_answers_from_the_result(
-    tmp_path: Path, kind: str
+    tmp_path: Path, asker: Asker, kind: str
 ) -> None:
     run_dir = a_run(tmp_path, per_device=2, max_steps=60, **_settings(tmp_path, kind))
 
     code = train_here(run_dir)
-    said = subprocess.run(
-        [sys.executable, "-m", "trainer.answer", str(tmp_path / "final"), "When do you open?"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
     assert code == 0, result(run_dir)["message"]
+    said = asker.ask("answer", str(tmp_path / "final"), "When do you open?")
+
     found = list(losses(run_dir).values())
     assert mean(found[-6:]) < mean(found[:3]) - 0.35
     assert all(event["grad_norm"] > 0 for event in events(run_dir, "step"))
-    assert said.returncode == 0, said.stderr
-    assert "Harbour & Pine" in said.stdout  # how every answer of the set is signed
+    assert "Harbour & Pine" in said  # how every answer of the set is signed
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -96,12 +97,7 @@ def test_galore_on_two_processes_is_galore_on_one(tmp_path: Path) -> None:
     alone = a_run(tmp_path / "alone", accumulation=2, **settings)
     together = a_run(tmp_path / "together", world_size=2, **settings)
 
-    codes = [
-        train_here(alone),
-        subprocess.run(
-            [sys.executable, "-m", "trainer.launch", str(together)], check=False, timeout=300
-        ).returncode,
-    ]
+    codes = [train_here(alone), train_ranks(together)]
 
     assert codes == [0, 0]
     assert losses(together) == pytest.approx(losses(alone), abs=1e-4)
