@@ -106,15 +106,6 @@ PARTS: Mapping[str, Part] = {
         arguments=("-m", "campaign", "tests/faults"),
         rests_on=("reconciler", "tests/faults", "tests/live_fleets.py", "tests/git_worlds.py"),
     ),
-    "split-models": Part(
-        what="ways of splitting a model, with the tuner that make test leaves out",
-        arguments=(
-            *("-m", "campaign", "tests/e2e/test_split_models.py"),
-            "tests/e2e/test_parallel_ways.py",
-        ),
-        rests_on=("trainer", "tests/e2e/test_split_models.py", "tests/e2e/test_parallel_ways.py"),
-        environment={"OMP_NUM_THREADS": "1"},
-    ),
     "matrix": Part(
         what="each task of the trainer with each tuner",
         program="tests.benchmarks.campaign_matrix",
