@@ -1,9 +1,6 @@
 """What real trainings on a CPU hold in tensors is what the estimate says, within 15 %."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,12 @@ import pytest
 from reconciler.estimating.memory import memory
 from reconciler.estimating.train_section import Setting, training_from
 from reconciler.specs.model_catalogue import model_named_here, shipped_constants
+from tests.e2e.ranks import in_fork
 from tests.run_requests import a_run
+
+pytest.importorskip("torch")
+from tests.e2e.tracked import counted
+from trainer.recipes.table import recipe_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -24,15 +26,10 @@ LONG = " ".join(f"word{number} and then" for number in range(600))
 
 def counted_bytes(run_dir: Path) -> int:
     """Return the peak of live tensors of one training in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.e2e.tracked", str(run_dir)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return int(json.loads(done.stdout.splitlines()[-1])["peak"])
+    recipe_for("sft")  # its libraries, once for all of them
+    peak, code = in_fork(counted, run_dir)
+    assert code == 0
+    return int(peak)
 
 
 def estimated_bytes(train: dict[str, Any], **batch: int) -> float:

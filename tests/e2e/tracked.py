@@ -1,12 +1,9 @@
-"""``python -m tests.e2e.tracked RUN_DIR``: a real training whose tensors are counted.
+"""A real training whose tensors are counted: the most bytes that lived at once.
 
-Runs the trainer on a run directory in this process, under a dispatch mode that knows every
-storage an operation saw and when it is freed.  Prints one JSON object: the most bytes of tensors
-that lived at once while steps were trained, and the trainer's exit code.
+The trainer runs under a dispatch mode that knows every storage an operation saw and when it is
+freed.
 """
 
-import json
-import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 from torch.utils.weak import WeakIdKeyDictionary
+
+from trainer.loop import Seams
+from trainer.run import run
+from trainer.stop import StopFlag
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[misc]
@@ -46,12 +47,11 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[misc]
         self.live -= size
 
 
-def main(run_dir: Path) -> int:
-    """Train and print what was counted; return the trainer's exit code."""
-    from trainer.loop import Seams
-    from trainer.run import run
-    from trainer.stop import StopFlag
+def counted(run_dir: Path) -> tuple[int, int]:
+    """Train in this process; return the peak while steps were trained, and the exit code.
 
+    The process is of no use for another count: the trainer stays watched.
+    """
     tracked = LiveBytes()
     inner = Seams.training_step
 
@@ -63,9 +63,4 @@ def main(run_dir: Path) -> int:
     Seams.training_step = first_step  # type: ignore[method-assign]
     with tracked:
         code = run(run_dir, stop=StopFlag())
-    print(json.dumps({"peak": tracked.peak, "code": code}))
-    return code
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    return tracked.peak, code
