@@ -19,7 +19,7 @@ from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import AttemptId, DeviceId, JobId, NodeName, TeamName
 from reconciler.errors import InvariantError
 from reconciler.planning.calendar_rules import check_calendar
-from reconciler.planning.decisions import Lazy
+from reconciler.planning.decisions import Decisions, Lazy
 from reconciler.planning.elastic import legal_sizes
 from reconciler.planning.quota import ALL_TYPES, account_of, limits
 from reconciler.planning.standing import Standing, standings
@@ -33,6 +33,7 @@ def check(snapshot: Snapshot, plan: Plan) -> None:
     A forecast that nobody has read yet is not made for this.
     """
     jobs = standings(snapshot)
+    plan = replace(plan, decisions=_unranked(plan.decisions))
     _one_decision_a_job(jobs, plan)
     _no_device_twice(jobs, plan)
     _gangs_whole(snapshot, plan)
@@ -42,6 +43,13 @@ def check(snapshot: Snapshot, plan: Plan) -> None:
     check_calendar(snapshot, jobs, plan)
     if not isinstance(plan.forecast, Lazy) or plan.forecast.is_made:
         _forecast_ahead(snapshot, jobs, plan)
+
+
+def _unranked(decisions: Mapping[JobId, Decision]) -> Mapping[JobId, Decision]:
+    """Return the decisions without places in the ranking, which no rule is about."""
+    if not isinstance(decisions, Decisions):
+        return decisions
+    return {job: decisions.bare(job) for job in decisions}
 
 
 def _broken(rule: str, what: str) -> InvariantError:

@@ -11,7 +11,7 @@ next phase and its reason.  The rules they keep:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from signal import Signals
 
 from reconciler.domain.attempt import (
@@ -25,6 +25,7 @@ from reconciler.domain.attempt import (
 from reconciler.domain.reason import Reason
 from reconciler.domain.status import JobPhase
 from reconciler.domain.units import Instant, Seconds
+from reconciler.planning.altered import altered
 
 KILL_AFTER_GRACE_S = Seconds(30)
 """A stopping attempt that outlives its grace by this much is killed: the launcher's own kill at
@@ -104,7 +105,7 @@ def follow(attempt: Attempt, seen: Observation | None, *, now: Instant) -> tuple
 def _running(attempt: Attempt, seen: Observation, now: Instant) -> Attempt:
     if attempt.phase is not AttemptPhase.LAUNCHING:
         return attempt
-    return replace(
+    return altered(
         with_progress(attempt, seen),
         phase=AttemptPhase.RUNNING,
         started_at=_clamped(seen.started_at, attempt, now),
@@ -116,7 +117,7 @@ def _ended(attempt: Attempt, seen: Observation, end: End, now: Instant) -> Attem
     started_at = attempt.started_at
     if started_at is None and seen.started_at is not None:
         started_at = min(_clamped(seen.started_at, attempt, now), ended_at)
-    return replace(
+    return altered(
         with_progress(attempt, seen),
         phase=end.phase,
         reason=end.reason,
@@ -137,7 +138,7 @@ def with_progress(attempt: Attempt, seen: Observation | None) -> Attempt:
         return attempt
     if seen.step is None and seen.checkpoint_step is None and seen.checkpoint_at is None:
         return attempt
-    return replace(
+    return altered(
         attempt,
         step=attempt.step if seen.step is None else seen.step,
         checkpoint_step=(

@@ -6,12 +6,13 @@ else starts is only predicted.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from reconciler.domain.plan import Decision, Expectation, PlannerState
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import JobId
 from reconciler.planning.agenda import Agenda
+from reconciler.planning.altered import altered
 from reconciler.planning.books import Books
 from reconciler.planning.by_value import ByValue
 from reconciler.planning.decisions import Places
@@ -52,7 +53,7 @@ def by_score(
         decided=timetable.decisions(),
         places=timetable.places,
         forecast=timetable.forecast,
-        state=replace(_remembered(snapshot, books), patience=timetable.patience()),
+        state=altered(_remembered(snapshot, books), patience=timetable.patience()),
     )
 
 
@@ -60,7 +61,7 @@ def _remembered(snapshot: Snapshot, books: Books) -> PlannerState:
     """Return the planner state with what the attempts that just ended say of their nodes."""
     state = snapshot.planner_state
     lost_on = remembered(state.lost_on, books.ended.values(), snapshot.now)
-    return state if lost_on is state.lost_on else replace(state, lost_on=lost_on)
+    return state if lost_on is state.lost_on else altered(state, lost_on=lost_on)
 
 
 def by_value(
@@ -85,7 +86,7 @@ def by_value(
     )
     state = _remembered(snapshot, books)
     if choices is not None:
-        state = replace(
+        state = altered(
             state,
             value=choices.state,
             interruptions=chosen.interruptions.made(),

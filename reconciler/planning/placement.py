@@ -10,9 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from reconciler.domain.job import TopologyDomain
-from reconciler.planning.topology import Layout, NodeBits, Shape, lowest
+from reconciler.planning.topology import Layout, NodeBits, Shape, lowest, positions
 
 Cost: TypeAlias = tuple[int, ...]
+
+FEW = 16
+"""So few devices are sooner counted one by one than node by node."""
 
 
 def place(shape: Shape, free: int, where: Layout) -> int | None:
@@ -37,6 +40,11 @@ def fits(shape: Shape, free: int, where: Layout) -> bool:
             continue
         if shape.within is TopologyDomain.CLUSTER:
             return True
+        if shape.within is TopologyDomain.NODE and usable.bit_count() <= FEW:
+            names = [where.devices[position][0] for position in positions(usable)]
+            if max(map(names.count, names), default=0) >= shape.count:
+                return True
+            continue
         if any((usable & domain).bit_count() >= shape.count for domain in _domains(shape, where)):
             return True
     return False

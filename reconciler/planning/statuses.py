@@ -6,7 +6,6 @@ changes nothing.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from reconciler.domain.attempt import Attempt, AttemptPhase
 from reconciler.domain.plan import Decision, Plan, Verb
@@ -21,6 +20,7 @@ from reconciler.domain.status import (
     Transition,
 )
 from reconciler.domain.units import CommitId, JobId, Seconds
+from reconciler.planning.altered import altered
 from reconciler.planning.books import Books
 from reconciler.planning.contenders import stop_cause
 from reconciler.planning.decisions import Decisions
@@ -66,7 +66,7 @@ def _with_reservations(
     reservations, lines = next_reservations(snapshot, plan, live)
     if not reservations:
         return update
-    return replace(update, reservations=reservations, occurrences=lines)
+    return altered(update, reservations=reservations, occurrences=lines)
 
 
 def _update(
@@ -103,7 +103,7 @@ def next_status(
     status = _decided(snapshot, standing, decision, status)
     before = standing.recorded.phase if standing.recorded is not None else None
     if status.phase is not before:
-        status = replace(status, since=snapshot.now)
+        status = altered(status, since=snapshot.now)
     return status
 
 
@@ -141,15 +141,15 @@ def _as_wanted(
         return status
     wanted, spec = standing.wanted, standing.spec
     if wanted is None:
-        return replace(
+        return altered(
             status,
             absent_since=snapshot.now if status.absent_since is None else status.absent_since,
             prune_allowed=standing.id in prune.allowed,
         )
     if status.absent_since is not None or status.prune_allowed:
-        status = replace(status, absent_since=None, prune_allowed=False)
+        status = altered(status, absent_since=None, prune_allowed=False)
     if status.phase is not JobPhase.INVALID and status.resubmitted != standing.newer:
-        status = replace(status, resubmitted=standing.newer)
+        status = altered(status, resubmitted=standing.newer)
     if spec is None or wanted.problems or status.phase.is_finished or status.summary is None:
         return status
     if standing.newer is not None:
@@ -157,7 +157,7 @@ def _as_wanted(
     summary = summary_of(spec, status.summary.submitted_at)
     if spec.spec_digest == status.spec_digest and summary == status.summary:
         return status
-    return replace(
+    return altered(
         status,
         summary=summary,
         spec_digest=spec.spec_digest,
@@ -175,7 +175,7 @@ def _decided(
             return _waiting(snapshot, standing, decision, status)
         case Verb.REJECT:
             phase = JobPhase.INVALID if status.summary is None else JobPhase.HELD
-            return _said(replace(status, phase=phase, holds=()), decision)
+            return _said(altered(status, phase=phase, holds=()), decision)
         case Verb.KEEP:
             return _kept(standing, decision, status)
         case _:
@@ -183,12 +183,12 @@ def _decided(
 
 
 def _said(status: JobStatus, decision: Decision) -> JobStatus:
-    return replace(status, reason=decision.reason, message=decision.detail)
+    return altered(status, reason=decision.reason, message=decision.detail)
 
 
 def _started(decision: Decision, status: JobStatus) -> JobStatus:
     assert decision.attempt is not None  # a start has one
-    return replace(
+    return altered(
         status,
         reason=decision.reason,
         message=decision.detail,
@@ -215,7 +215,7 @@ def _waiting(
         and (recorded.phase, recorded.reason, recorded.holds) == (phase, decision.reason, holds)
     ):
         return status
-    return replace(
+    return altered(
         status, reason=decision.reason, message=decision.detail, phase=phase, holds=holds
     )
 
@@ -243,15 +243,15 @@ def _kept(standing: Standing, decision: Decision, status: JobStatus) -> JobStatu
         return status
     if decision.reason is Reason.ALREADY_FINISHED:
         if decision.detail or status.message.startswith(NEWEST_REFUSED):
-            return replace(status, message=decision.detail)
+            return altered(status, message=decision.detail)
         return status
-    return replace(_said(status, decision), holds=())
+    return altered(_said(status, decision), holds=())
 
 
 def _with_attempt(status: JobStatus, attempt: Attempt) -> JobStatus:
     if not status.attempts or status.attempts[-1] == attempt:
         return status
-    return replace(status, attempts=(*status.attempts[:-1], attempt))
+    return altered(status, attempts=(*status.attempts[:-1], attempt))
 
 
 def _stopped_or_ended(
@@ -266,7 +266,7 @@ def _stopped_or_ended(
         Verb.CANCEL: JobPhase.CANCELLED,
         Verb.FINISH: JobPhase.FAILED,
     }[decision.verb]
-    return replace(_said(status, decision), phase=phase, holds=(), retry_at=None)
+    return altered(_said(status, decision), phase=phase, holds=(), retry_at=None)
 
 
 def _stopping(
@@ -277,13 +277,13 @@ def _stopping(
     live: Attempt,
 ) -> JobStatus:
     asked_at = snapshot.now if live.stop_asked_at is None else live.stop_asked_at
-    attempt = replace(
+    attempt = altered(
         with_progress(live, standing.observed),
         phase=AttemptPhase.STOPPING,
         stop_asked_at=asked_at,
         stop_cause=stop_cause(decision),
     )
-    return replace(
+    return altered(
         _with_attempt(_said(status, decision), attempt),
         phase=JobPhase.STOPPING,
         preemptions=status.preemptions + (decision.verb is Verb.PREEMPT),
@@ -303,8 +303,8 @@ def _ended(
     )
     ran_s = attempt.running_s(snapshot.now)
     if attempt.phase is AttemptPhase.CANCELLED:
-        attempt = replace(attempt, reason=decision.reason)
-    return replace(
+        attempt = altered(attempt, reason=decision.reason)
+    return altered(
         _with_attempt(status, attempt),
         reason=decision.reason,
         message=decision.detail,

@@ -26,6 +26,7 @@ from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
 from reconciler.domain.status import JobStatus, StatusUpdate
 from reconciler.domain.team import Team
 from reconciler.domain.units import AttemptId, Instant, JobId, Seconds, TeamName
+from reconciler.planning.altered import altered
 from reconciler.planning.table import Draft
 from reconciler.ports import ApplyResult
 from reconciler.simulate.asks import Ask, next_limit
@@ -140,8 +141,7 @@ class TraceWorld:
         return ApplyResult(action=action, ok=True)
 
     def _leave(self, status: JobStatus) -> None:
-        job = status.job
-        fate = self.fates[self._index[job]]
+        fate = self.fates[self._index[job := status.job]]
         self._statuses.pop(job)
         self._jobs.pop(job)
         self._sizes.pop(job)
@@ -220,7 +220,7 @@ class TraceWorld:
         share = uniform(self._seed, f"lost {starts}", self.asks[run.job].id)
         self._free(run, self.now, lost_s=HARD_KILL_LOSS_S * share)
         self.fates[run.job].lost += 1
-        self._observations[attempt] = replace(
+        self._observations[attempt] = altered(
             seen, state=state, ended_at=self.now, exit_status=KILLED_STATUS
         )
 
@@ -295,7 +295,7 @@ class TraceWorld:
             self.waiting -= 1
         else:
             fate.preemptions += 1
-        self._observations[attempt] = replace(
+        self._observations[attempt] = altered(
             seen,
             state=ObservedState.ENDED,
             ended_at=Instant(_whole(ended)),

@@ -8,10 +8,10 @@ look over-estimated sixtyfold, which says nothing about a limit of three days.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import log
 
 from reconciler.domain.value_state import Learned, Tally
+from reconciler.planning.altered import altered
 from reconciler.planning.value.fleet import JobFacts
 
 SCALE = 1000.0
@@ -48,7 +48,7 @@ def learn(learned: Learned, facts: JobFacts, served: int) -> Learned:
     predictions = learned.predictions
     if facts.predicted > 0:
         predictions = _added(predictions, log(facts.predicted) - duration)
-    return replace(
+    return altered(
         learned,
         population=_added(learned.population, duration),
         sizes=sizes,

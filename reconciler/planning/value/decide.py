@@ -6,11 +6,12 @@ the waiting budget; mark firm jobs; rank; one pass.  ``docs/planning-policy.md``
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import Learned, Shadow, ValueState
+from reconciler.planning.altered import altered
 from reconciler.planning.table import Table
 from reconciler.planning.value.belief import Beliefs, is_due, learn
 from reconciler.planning.value.counts import FreeCounts
@@ -18,10 +19,10 @@ from reconciler.planning.value.firm import guarded
 from reconciler.planning.value.fleet import Choices, Ended, Fleet, JobFacts, Nodes
 from reconciler.planning.value.index import Residuals
 from reconciler.planning.value.passing import Pass
-from reconciler.planning.value.pricing import Stock
 from reconciler.planning.value.ranking import Ranking, Valuation, ranked
 from reconciler.planning.value.rules import RULES, Rules
 from reconciler.planning.value.shadow import Guess, ShadowSchedule
+from reconciler.planning.value.stock import Stock
 
 _job = attrgetter("job")
 
@@ -105,11 +106,11 @@ def decide(
     )
     state, budget = _shadowed(state, fleet, live, valuation, memo)
     budget = max(budget, state.relieved_s, rules.least_budget_s)
-    valuation = replace(valuation, budget_s=budget)
+    valuation = altered(valuation, budget_s=budget)
     state, relieved = guarded(state, fleet.waiting, live, valuation, total)
     if relieved > budget:
-        valuation = replace(valuation, budget_s=relieved)
-        state = replace(state, relieved_s=int(relieved))
+        valuation = altered(valuation, budget_s=relieved)
+        state = altered(state, relieved_s=int(relieved))
     if not fleet.waiting:
         return Choices(
             starts=(),
@@ -131,7 +132,7 @@ def decide(
     one.run(order)
     memo.counts = one.counts
     if one.firm != state.firm:
-        state = replace(state, firm=one.firm)
+        state = altered(state, firm=one.firm)
     return Choices(
         starts=tuple(one.starts),
         stops=tuple(sorted(one.stopped)),
@@ -162,7 +163,7 @@ def _learned(state: ValueState, ended: Sequence[Ended]) -> ValueState:
     if learned is state.learned:
         return state
     believed = learned if is_due(learned, state.believed) else state.believed
-    return replace(state, learned=learned, believed=believed)
+    return altered(state, learned=learned, believed=believed)
 
 
 def _shadowed(
@@ -198,6 +199,6 @@ def _shadowed(
         memo.seen = (shadow, fleet.everybody)
         memo.doubtful = schedule.left_out.union(facts.job for facts in fleet.comes_back)
     if shadow is not state.shadow or new:
-        state = replace(state, shadow=shadow, arrivals=state.arrivals + len(new))
+        state = altered(state, shadow=shadow, arrivals=state.arrivals + len(new))
     so_far = max(shadow.worst_wait, schedule.oldest_wait(valuation.now))
     return state, max(so_far * rules.budget_factor, shadow.coming_wait * rules.forecast_factor)

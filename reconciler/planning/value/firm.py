@@ -11,10 +11,11 @@ cannot be stopped starts there, unless its limit ends before the rows are clear.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import FirmPlace, ValueState
+from reconciler.planning.altered import altered
 from reconciler.planning.value.fleet import Fleet, JobFacts
 from reconciler.planning.value.ranking import Valuation
 
@@ -70,7 +71,7 @@ def guarded(
         if firmed > rules.relief_share * state.arrivals + rules.relief_jobs:
             budget *= rules.relief_step
     if firm != state.firm or firmed != state.firmed:
-        state = replace(state, firm=firm, firmed=firmed)
+        state = altered(state, firm=firm, firmed=firmed)
     return state, budget
 
 

@@ -116,6 +116,8 @@ class Fleet:
     everybody: Table[JobId, JobFacts] | None = None
     """All of these by job, but for those of ``comes_back``, as a table that grew from the one of
     the call before: it saves looking for who came and went.  None: taken from the three."""
+    runs: Table[JobId, JobFacts] | None = None
+    """``running`` by job, as such a table; None: taken from there."""
     comes_back: Sequence[JobFacts] = ()
     """Those of ``aside`` that have just let go of their devices and are in no table yet."""
     ended: Sequence[Ended] = ()
@@ -136,6 +138,12 @@ class Fleet:
     favour: Mapping[str, float] = field(default_factory=dict)
     """What fair use multiplies the weights of a team's jobs by, in ranks and nowhere else; ``""``:
     of any team that is not named; empty: nobody's."""
+
+    def running_by_job(self) -> Table[JobId, JobFacts]:
+        """Return whoever may be stopped, by job."""
+        if self.runs is not None:
+            return self.runs
+        return Table({facts.job: facts for facts in self.running})
 
 
 class Cause(StrEnum):

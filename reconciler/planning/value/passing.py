@@ -7,18 +7,20 @@ start it is for.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
 from typing import TypeAlias
 
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import FirmPlace, Held
+from reconciler.planning.altered import altered
 from reconciler.planning.value.counts import NOWHERE, FreeCounts
 from reconciler.planning.value.firm import drained
 from reconciler.planning.value.fleet import Cause, Fleet, JobFacts, Start, Within
-from reconciler.planning.value.pricing import Candidate, Market, Room, Stock
+from reconciler.planning.value.pricing import Market, Room
 from reconciler.planning.value.ranking import Valuation
+from reconciler.planning.value.stock import Candidate, Stock
 
 MOST_DRAINS = 8
 """Firm or urgent gangs that get rows of their own at once."""
@@ -73,7 +75,7 @@ class Pass:
                 if self._loses(facts):
                     continue
             for victim in self._consider(facts):
-                as_waiting = replace(
+                as_waiting = altered(
                     victim.facts, served=self.valuation.served(victim.facts), held=(), since=0
                 )
                 score = self.valuation.score(as_waiting)
@@ -231,15 +233,12 @@ class Pass:
 
     def _opened(self) -> Market:
         if self._market is None:
-            firm = self.firm
-            may_stop = (
-                facts
-                for facts in self.fleet.running
-                if facts.preemptible and not facts.rush and facts.job not in firm
-            )
             sizes = self.fleet.nodes.sizes
-            total = sum(size for row, size in enumerate(sizes) if row not in self.fleet.shut)
-            self._market = Market(self.valuation, self.counts, may_stop, total, self.stock)
+            total = sum(sizes) - sum(sizes[row] for row in self.fleet.shut)
+            shelf = self.stock.shelved(
+                self.valuation, self.fleet.running_by_job(), self.firm, total
+            )
+            self._market = Market(self.valuation, self.counts, shelf)
         return self._market
 
     def _avoided(self, facts: JobFacts, is_fixed: bool) -> frozenset[int]:
@@ -278,7 +277,7 @@ class Pass:
             self._drains += 1
             self._closed.update(dict.fromkeys(found.rows, found.clear_at))
         if facts.job in firm and rows != before:
-            firm[facts.job] = replace(firm[facts.job], nodes=rows)
+            firm[facts.job] = altered(firm[facts.job], nodes=rows)
 
     def _open(self, held: Held) -> Held:
         """Return what of the devices something may start on."""

@@ -15,22 +15,13 @@ progress for less than the quantum is no victim.
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from operator import attrgetter
+from dataclasses import dataclass
 
 from reconciler.domain.units import JobId
 from reconciler.planning.value.counts import FreeCounts
 from reconciler.planning.value.fleet import JobFacts, Within
 from reconciler.planning.value.ranking import Valuation
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A running job that may be stopped, with what its progress and its stopping are worth."""
-
-    rate: float
-    price: float
-    facts: JobFacts
+from reconciler.planning.value.stock import Candidate, Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,76 +34,19 @@ class Room:
     gpus: int
 
 
-_BY_RATE = attrgetter("rate", "facts.job")
-
-
-@dataclass(slots=True)
-class Stock:
-    """The candidates of the last pass: one whose rate has not moved is not made again."""
-
-    stands_for: tuple[object, ...] = ()
-    known: dict[JobId, tuple[JobFacts, int, float, Candidate]] = field(default_factory=dict)
-    """Facts, from when to when the rate stays, and the candidate."""
-
-    def candidates(
-        self, valuation: Valuation, running: Iterable[JobFacts], total: int
-    ) -> list[Candidate]:
-        """Return the candidate of each running job, in the order given."""
-        stands_for = (valuation.budget_s, valuation.residuals, valuation.rules, total)
-        before = self.known if stands_for == self.stands_for else {}
-        self.stands_for, self.known = stands_for, {}
-        now, made = valuation.now, []
-        for facts in running:
-            known = before.get(facts.job)
-            if known is None or known[0] is not facts or not known[1] <= now < known[2]:
-                one = _candidate(facts, valuation, total)
-                known = (facts, now, _stays_until(facts, valuation), one)
-            self.known[facts.job] = known
-            made.append(known[3])
-        return made
-
-
-def _candidate(facts: JobFacts, valuation: Valuation, total: int) -> Candidate:
-    share = facts.gpus / total
-    again = 1.0 + valuation.rules.reassembly * share * share
-    price = facts.gpus * (facts.save_s + facts.restore_s) * again
-    return Candidate(valuation.rate(facts), price, facts)
-
-
-def _stays_until(facts: JobFacts, valuation: Valuation) -> float:
-    """Return the instant at which the rate just worked out has to be worked out again: its slack
-    or its delay moves with every second, else its residual life when it crosses its step."""
-    if facts.deadline or not facts.held or valuation.now < facts.since:
-        return valuation.now
-    return facts.since - facts.served + valuation.residuals.lasts(facts)
-
-
 class Market:
     """The running jobs that may be stopped in one pass, cheapest first."""
 
-    def __init__(
-        self,
-        valuation: Valuation,
-        counts: FreeCounts,
-        running: Iterable[JobFacts],
-        total: int,
-        stock: Stock | None = None,
-    ) -> None:
+    def __init__(self, valuation: Valuation, counts: FreeCounts, shelf: Shelf) -> None:
         self._valuation = valuation
         self._counts = counts
-        made = (stock or Stock()).candidates(valuation, running, max(total, 1))
-        made.sort(key=_BY_RATE)
-        self._candidates = made
-        self._rates = [each.rate for each in made]
+        self._shelf = shelf
+        self._candidates, self._rates = shelf.line, shelf.rates
 
     def remove(self, gone: Iterable[Candidate]) -> None:
         """Take candidates off the market: they are being stopped."""
         for each in gone:
-            at = bisect_left(self._rates, each.rate)
-            while self._candidates[at] is not each:
-                at += 1
-            del self._candidates[at]
-            del self._rates[at]
+            self._shelf.take(each)
 
     def is_worth(self, facts: JobFacts, rate: float, room: Room) -> bool:
         """Return whether the value test lets ``facts``, of this rate, stop the room's victims."""
@@ -143,6 +77,7 @@ class Market:
 
     def everybody(self, facts: JobFacts) -> list[Candidate]:
         """Return the candidates that a firm job or one in a rush may stop without a test."""
+        self._shelf.add_young(self._valuation)
         if facts.rush:
             return [each for each in self._candidates if each.facts.level > facts.level]
         return [each for each in self._candidates if each.facts.level > 0 or facts.level == 0]

@@ -10,11 +10,12 @@ structures are kept between cycles only as long as they stand for exactly the va
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import Held, Shadow, ShadowJob
+from reconciler.planning.altered import altered
 from reconciler.planning.table import Draft
 from reconciler.planning.value.easy import FAR, Easy
 from reconciler.planning.value.fleet import Ended, JobFacts, Nodes
@@ -175,7 +176,7 @@ class ShadowSchedule:
             ran = end - each.start
             if not each.served and facts is not None and guess.served(facts) >= ran:
                 end += guess.left(facts, ran)
-                self.jobs[job] = replace(each, end=end)
+                self.jobs[job] = altered(each, end=end)
                 heappush(self._ends, (end, job))
                 continue
             self._easy.leave(job, each.start, each.limit)
@@ -183,7 +184,7 @@ class ShadowSchedule:
             if each.served or facts is None:
                 self._take_out(job)
             else:
-                self.jobs[job] = replace(each, nodes=())
+                self.jobs[job] = altered(each, nodes=())
         return left_any
 
     def _begin(
@@ -197,7 +198,7 @@ class ShadowSchedule:
             each = self.jobs[job]
             length = each.served or _whole(live[job], guess)
             flat = tuple(value for pair in held for value in pair)
-            self.jobs[job] = replace(each, start=at, end=at + length, nodes=flat)
+            self.jobs[job] = altered(each, start=at, end=at + length, nodes=flat)
             heappush(self._ends, (at + length, job))
             self.worst_wait = max(self.worst_wait, at - each.arrived)
 
@@ -210,10 +211,10 @@ class ShadowSchedule:
             return
         served = max(ended.served, 1)
         if not each.nodes:
-            self.jobs[ended.facts.job] = replace(each, served=served)
+            self.jobs[ended.facts.job] = altered(each, served=served)
             return
         end = max(each.start + served, self.at)
-        self.jobs[ended.facts.job] = replace(each, served=served, end=end)
+        self.jobs[ended.facts.job] = altered(each, served=served, end=end)
         heappush(self._ends, (end, ended.facts.job))
 
     def _take_out(self, job: JobId) -> None:
@@ -260,7 +261,7 @@ def _on_nodes(shadow: Shadow, nodes: Nodes) -> Mapping[JobId, ShadowJob]:
         is_lost = bool(each.nodes) and not flat
         mask = _mask(each.pools, shadow.pools, nodes.pools)
         start, end = (0, 0) if is_lost else (each.start, each.end)
-        moved[job] = replace(each, nodes=tuple(flat), pools=mask, start=start, end=end)
+        moved[job] = altered(each, nodes=tuple(flat), pools=mask, start=start, end=end)
     return moved
 
 

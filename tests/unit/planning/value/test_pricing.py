@@ -3,15 +3,18 @@
 from dataclasses import replace
 
 from hypothesis import given
-from hypothesis.strategies import integers, lists, sampled_from
+from hypothesis.strategies import booleans, integers, lists, sampled_from, sets, tuples
 
+from reconciler.domain.units import JobId
 from reconciler.domain.value_state import Learned, ValueState
+from reconciler.planning.table import Draft, Table
 from reconciler.planning.value.belief import Beliefs
 from reconciler.planning.value.decide import decide
+from reconciler.planning.value.fleet import JobFacts
 from reconciler.planning.value.index import Residuals
-from reconciler.planning.value.pricing import Stock
 from reconciler.planning.value.ranking import Valuation
 from reconciler.planning.value.rules import Rules
+from reconciler.planning.value.stock import Candidate, Stock
 from tests.unit.planning.value.worlds import NOW, fleet, job, nodes, runs
 
 SHORT = {"predicted": 60, "limit": 3600}
@@ -65,6 +68,7 @@ def test_candidates_of_the_last_pass_are_as_good_as_new_ones(
     """Whatever time passes between two passes, also backwards."""
     facts = runs("one", ((0, 4),), since=NOW + since, limit=limit, deadline=deadline)
     rules, residuals, stock = Rules(), Residuals(Beliefs(Learned())), Stock()
+    running = Table({facts.job: facts})
     at = NOW
     for turn, span in enumerate(spans):
         at += span if turn % 3 else -span
@@ -72,8 +76,7 @@ def test_candidates_of_the_last_pass_are_as_good_as_new_ones(
             now=at, ranked_at=at, budget_s=86_400.0, residuals=residuals, rules=rules
         )
         fresh = replace(valuation, residuals=Residuals(Beliefs(Learned())))
-        (kept,) = stock.candidates(valuation, [facts], 8)
-        (new,) = Stock().candidates(fresh, [facts], 8)
+        kept, new = _one(stock, valuation, running), _one(Stock(), fresh, running)
         assert (kept.rate, kept.price) == (new.rate, new.price)
 
 
@@ -86,9 +89,54 @@ def test_a_candidate_is_not_made_again_while_its_rate_stays() -> None:
         residuals=Residuals(Beliefs(Learned())),
         rules=Rules(),
     )
-    stock = Stock()
-    (first,) = stock.candidates(valuation, [facts], 8)
-    (again,) = stock.candidates(replace(valuation, now=NOW + 1), [facts], 8)
-    (other,) = stock.candidates(replace(valuation, budget_s=9_000.0), [facts], 8)
+    stock, running = Stock(), Table({facts.job: facts})
+    first = _one(stock, valuation, running)
+    again = _one(stock, replace(valuation, now=NOW + 1), running)
+    other = _one(stock, replace(valuation, budget_s=9_000.0), running)
     assert again is first
     assert other is not first
+
+
+@given(
+    lists(
+        tuples(
+            integers(0, 900),
+            lists(tuples(integers(0, 5), integers(-1_500, 300), booleans()), max_size=3),
+            sets(integers(0, 5)),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_the_line_of_candidates_follows_whoever_comes_goes_or_becomes_firm(
+    steps: list[tuple[int, list[tuple[int, int, bool]], set[int]]],
+) -> None:
+    residuals, stock = Residuals(Beliefs(Learned())), Stock()
+    running: Draft[JobId, JobFacts] = Draft()
+    at = NOW
+    for span, changes, numbers in steps:
+        at += span
+        for number, since, goes in changes:
+            job = JobId(f"t/{number}")
+            running.pop(job)
+            if not goes:
+                running[job] = runs(str(number), ((number, 4),), since=at + since)
+        firm = [JobId(f"t/{number}") for number in numbers]
+        valuation = Valuation(
+            now=at, ranked_at=at, budget_s=86_400.0, residuals=residuals, rules=Rules()
+        )
+        kept = stock.shelved(valuation, running.done(), firm, 8)
+        new = Stock().shelved(valuation, Table(dict(running)), firm, 8)
+        assert (kept.line, kept.rates) == (new.line, new.rates)
+        kept.add_young(valuation)
+        new.add_young(valuation)
+        assert (kept.line, kept.rates) == (new.line, new.rates)
+        assert {each.facts.job for each in kept.line} == running.keys() - set(firm)
+
+
+def _one(stock: Stock, valuation: Valuation, running: Table[JobId, JobFacts]) -> Candidate:
+    """Return the candidate of the only job that runs."""
+    shelf = stock.shelved(valuation, running, (), 8)
+    shelf.add_young(valuation)
+    (found,) = shelf.line
+    return found
