@@ -6,6 +6,7 @@ little happened copies the tables and changes little.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from reconciler.domain.attempt import AttemptPhase
 from reconciler.domain.plan import Decision, Verb
@@ -21,6 +22,9 @@ from reconciler.planning.table import Draft
 from reconciler.planning.topology import Layout
 from reconciler.planning.value.fleet import JobFacts
 from reconciler.planning.waits import Kind
+
+FORGET_OVER = 20_000
+"""More weights than this are not kept."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,6 +56,8 @@ class Desk:
     """Team and request of the jobs that want devices: equal ones are the same object."""
     alike: dict[Kind, Kind] = field(default_factory=dict)
     """Every kind there was, so that equal ones are the same object."""
+    weights: dict[Any, float] = field(default_factory=dict)
+    """What the facts of jobs were worked out with (``Facts.weights``)."""
     ranked_at: Instant = Instant(0)
 
     def copy(self) -> "Desk":
@@ -69,6 +75,7 @@ class Desk:
             elastic=set(self.elastic),
             kinds=Draft(self.kinds.done()),
             alike=self.alike,
+            weights=self.weights if len(self.weights) < FORGET_OVER else {},
             ranked_at=self.ranked_at,
         )
 
@@ -103,7 +110,7 @@ def lay_out(
         touched = {*touched, *desk.timed}
         desk.ranked_at = at
     desk.overruled = frozenset(overruled)
-    clerk = _Clerk(desk, Facts(snapshot, books, rows), books, overruled)
+    clerk = _Clerk(desk, Facts(snapshot, books, rows, desk.weights), books, overruled)
     for job in touched:  # all let go before anybody takes: devices pass from one to the other
         clerk.let_go(job)
     for job in touched:

@@ -5,7 +5,8 @@ the share for brevity: equal classes weigh the same whatever they last.  A P0 wa
 its deadline, or approved, when it was submitted: it goes before everybody.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from reconciler.domain.attempt import AttemptPhase, ObservedState
 from reconciler.domain.job import JobSpec, PendingJob, PriorityClass
@@ -13,7 +14,7 @@ from reconciler.domain.plan import Decision, Verb
 from reconciler.domain.policy import PreemptionPolicy
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.status import JobStatus
-from reconciler.domain.units import Instant, Seconds
+from reconciler.domain.units import Instant, Seconds, TeamName
 from reconciler.domain.value_state import Held
 from reconciler.planning import remaining
 from reconciler.planning.books import Books
@@ -24,6 +25,9 @@ from reconciler.planning.rows import Rows, within_of
 from reconciler.planning.standing import Standing
 from reconciler.planning.value.fleet import Ended, JobFacts
 from reconciler.planning.windows import bound_s
+
+_Kind: TypeAlias = tuple[TeamName, PriorityClass, bool, str, int]
+"""Team, class, whether it serves online, model and time left: all that a weight hangs on."""
 
 LEAST_WEIGHT = 0.05
 SAVE_SHARE = 0.25
@@ -39,6 +43,8 @@ class Facts:
     snapshot: Snapshot
     books: Books
     rows: Rows
+    weights: dict[_Kind, float] = field(default_factory=dict)
+    """Of jobs without a deadline: known for as long as policy and teams stay the same."""
 
     def waiting(self, standing: Standing) -> JobFacts:
         """Return a job that wants devices and has none."""
@@ -152,14 +158,20 @@ class Facts:
         return 0 if chosen.duration_p50_s == guess else int(chosen.duration_p50_s)
 
     def _weight(self, pending: PendingJob) -> float:
-        policy = self.snapshot.policy
+        policy, spec = self.snapshot.policy, pending.spec
+        kind = spec.team, spec.priority, spec.serves_online, spec.facts.model, pending.remaining_s
+        if spec.deadline is None and kind in self.weights:
+            return self.weights[kind]
         parts = score(
             pending,
             now=rank_instant(self.snapshot.now, policy),
             weights=weights_of(pending, policy, self.snapshot.teams),
             heat=policy.model_heat,
         )
-        return max(parts.total - parts.brevity, LEAST_WEIGHT)
+        weight = max(parts.total - parts.brevity, LEAST_WEIGHT)
+        if spec.deadline is None:
+            self.weights[kind] = weight
+        return weight
 
     def _save_s(self) -> int:
         return max(int(self.snapshot.policy.preemption.restart_s * SAVE_SHARE), 1)

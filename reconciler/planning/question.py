@@ -127,7 +127,7 @@ class Question:
         """Return the jobs that have just left for good, and those that come back."""
         if not self.books.ended:
             return [], []
-        facts = Facts(self.snapshot, self.books, self.rows)
+        facts = Facts(self.snapshot, self.books, self.rows, self.desk.weights)
         over: list[Ended] = []
         going_on: list[JobFacts] = []
         for job in sorted(self.books.ended):

@@ -90,8 +90,12 @@ class Waits:
         """Return the most devices of a pool that one domain has: free, or at all."""
         nodes = self._rows.nodes
         free = self._rows.ready if empty else self._free
-        if len(nodes.pools) == 1 and within in (Within.UNIT, Within.POOL):
-            return sum(free) if within is Within.POOL else max(free, default=0)
+        if len(nodes.pools) == 1:
+            if within is Within.POOL:
+                return sum(free)
+            is_one_row = within is Within.UNIT or nodes.node == tuple(range(len(free)))
+            if is_one_row and within is not Within.RACK:
+                return max(free, default=0)
         here = [(row, free[row]) for row, of in enumerate(nodes.pool) if of == pool and free[row]]
         if within is Within.UNIT:
             return max((count for _, count in here), default=0)

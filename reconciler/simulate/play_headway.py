@@ -40,6 +40,9 @@ LOOK_EVERY_S = 1
 MEASURE_EVERY = 7
 """Of so many cycles one is measured: asking for CPU time is a call into the kernel, dear beside a
 cycle of a millisecond."""
+CHECK_EVERY = 100
+FULLY_CHECKED = 400
+"""About so many plans of a long trace, at two cycles a job, are held to every invariant."""
 COLLECT_EVERY = 20_000
 """Cycles between two collections of garbage: cycles make no cycles of references worth a pause."""
 
@@ -63,13 +66,14 @@ def play_headway(
     failures: Sequence[Failure] = (),
     reservations: Sequence[Booked] = (),
     seed: int = 1,
-    check_every: int = 100,
+    check_every: int | None = None,
 ) -> Played:
     """Run the production cycle until every job has ended, and return what was measured.
 
     ``quotas`` are GPUs by team; teams lend to each other what they do not use.
 
-    Of ``check_every`` cycles one is held to every invariant, the others to the cheap ones.
+    Of ``check_every`` cycles (a hundred, in long traces more) one is held to every invariant, the
+    others to the cheap ones.
     Raises ``InvariantError`` when a plan breaks one.
     """
     grace = max(costs.save(max(-(-ask.gpus // gpus_per_node) for ask in asks)) + 60, LEAST_GRACE_S)
@@ -90,6 +94,7 @@ def play_headway(
         failures=failures,
         reservations=held,
     )
+    check_every = check_every or max(CHECK_EVERY, 2 * len(asks) // FULLY_CHECKED)
     began = time.process_time()
     cycles, sampled = _run(world, check_every, gpus_per_node)
     cpu_s = time.process_time() - began
@@ -139,6 +144,7 @@ def _run(world: OverlayWorld, check_every: int, gpus_per_node: int) -> tuple[int
     memo: Memo | None = None
     was_on = gc.isenabled()
     gc.disable()
+    gc.freeze()  # the load and what is known of it: as long as the run, so never garbage
     try:
         world.advance(world.now)
         while world.unfinished:
@@ -157,6 +163,7 @@ def _run(world: OverlayWorld, check_every: int, gpus_per_node: int) -> tuple[int
                 break
             world.advance(following)
     finally:
+        gc.unfreeze()
         if was_on:
             gc.enable()
     return cycles, sampled
