@@ -4,7 +4,6 @@ Each is stopped short, goes on from its checkpoint, and its weights are those of
 answer in a fresh one.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,6 @@ PIPELINE: dict[str, Any] = {"pipeline_model_parallel_size": 2}
 MIXTURE: dict[str, Any] = FULL | AGAIN | {"model": "random:qwen3-moe-tiny"}
 THREE: dict[str, Any] = {"accumulation": 3}
 PACKED: dict[str, Any] = {"packing": True, "packing_length": 200}
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[Asker]:
-    with Asker() as each:
-        yield each
 
 
 def tensors(folder: Path) -> dict[str, Any]:

@@ -4,8 +4,6 @@
 as it is there.
 """
 
-from collections.abc import Iterator
-
 import pytest
 
 pytest.importorskip("torch")
@@ -27,12 +25,6 @@ CELLS = (
     ("reranker", "GaLore"),
     ("reward", "LoRA on NF4"),
 )
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[Asker]:
-    with Asker() as each:
-        yield each
 
 
 def test_every_task_and_every_tuner_has_a_cell() -> None:

@@ -1,7 +1,6 @@
 """Each task learns, measures itself, leaves what loads again, and resumes as if never stopped."""
 
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -18,6 +17,7 @@ for package in ("torch", "sentence_transformers"):
     pytest.importorskip(package)
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
+SAMPLES = Path(__file__).parents[2] / "trainer" / "sample_data"
 FULL = {"tuner_type": "full"}
 DROPOUT = {"lora_dropout": 0.1}
 BERT = {"model": "random:bert-tiny", "tuner_type": "full"}
@@ -84,6 +84,9 @@ def test_a_stop_in_the_second_epoch_repeats_and_skips_no_sample(
     monkeypatch.setattr(collator, method, watched)
     packed = {"packing": True, "packing_length": 64} if task == "pretrain" else {}
     given = settings(task, max_steps=None, num_train_epochs=3, every=500, per_device=2) | packed
+    rows = (SAMPLES / f"{given['dataset'].removeprefix('sample:')}.jsonl").read_text().splitlines()
+    (tmp_path / "few.jsonl").write_text("\n".join(rows[:36]))
+    given |= {"dataset": str(tmp_path / "few.jsonl")}
     train_here(a_run(tmp_path / "straight", accumulation=2, **given))
     unbroken, seen[:] = list(seen), []
     steps = len(unbroken) // 4
@@ -98,12 +101,6 @@ def test_a_stop_in_the_second_epoch_repeats_and_skips_no_sample(
     assert len(set(unbroken[:one_pass])) == one_pass
     assert unbroken[:one_pass] != unbroken[one_pass : 2 * one_pass]
     assert first + seen == unbroken
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[Asker]:
-    with Asker() as each:
-        yield each
 
 
 @pytest.mark.parametrize("task", ["pretrain", "dpo", "embedding", "reranker", "reward"])

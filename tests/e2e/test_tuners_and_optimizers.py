@@ -1,6 +1,5 @@
 """Each optimizer and each quantised base trains, resumes exactly, and leaves what loads again."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -53,12 +52,6 @@ def _settings(root: Path, kind: str, **more: Any) -> dict[str, Any]:
         plain = Path(resolve("random:qwen3-tiny"))
         settings["model"] = str(write_model(plain, root / "gptq-model", act_order=True))
     return settings
-
-
-@pytest.fixture(scope="module")
-def asker() -> Iterator[Asker]:
-    with Asker() as each:
-        yield each
 
 
 @pytest.mark.parametrize("kind", KINDS)
