@@ -84,10 +84,11 @@ class Forks:
                 try:
                     returned[place] = result.recv()
                 except EOFError:
-                    sys.stderr.write(f"process {place} of {len(self.processes)} failed\n")
+                    sys.stderr.write(f"process {place} has ended without a result\n")
                 deadline = min(deadline, time.monotonic() + LEAVE_S)
         missing = sorted(set(range(len(self.processes))) - returned.keys())
-        assert not missing, f"no result of processes {missing}; still running: {waiting.values()}"
+        running = sorted(waiting.values())
+        assert not missing, f"no result of processes {missing}, of which {running} still run"
         return [returned[place] for place in sorted(returned)]
 
     def kill(self) -> None:
