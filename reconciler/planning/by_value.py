@@ -35,11 +35,12 @@ from reconciler.planning.urgent import Front, urgency
 from reconciler.planning.value.decide import ValueMemo, decide
 from reconciler.planning.value.fleet import Choices, Start
 from reconciler.planning.wait_or_split import WaitOrSplit
-from reconciler.planning.waits import Waits, wait
+from reconciler.planning.waits import Kept, Waits, wait
 
 MOST_REFUSALS = 20
 """Choices taken back in one cycle, one by one; then whoever's choice fails again waits with all
 others of its team."""
+KEPT_FREE = "what is free is kept for a reservation"
 
 
 class ByValue:
@@ -80,14 +81,17 @@ class ByValue:
             snapshot.planner_state.interruptions, snapshot.teams, snapshot.now
         )
         self.choices: Choices | None = None
+        self.kept: Kept | None = None
         self.places = WaitOrSplit(
             snapshot=snapshot, shapes=shapes, books=books, desk=desk, access=self._access
         )
 
-    def decisions(self, memo: ValueMemo, before: Mapping[JobId, Decision]) -> dict[JobId, Decision]:
+    def decisions(
+        self, memo: ValueMemo, before: Mapping[JobId, Decision], kept: Kept | None
+    ) -> Mapping[JobId, Decision]:
         """Return the decision about every job that wants devices, and about every victim.
 
-        ``before`` are those of the last cycle: a decision that says the same is the same object.
+        ``before`` are the last cycle's and ``kept`` what it told: what says the same is the same.
         """
         self._served = self._serve_first()
         self._choose(memo)
@@ -107,7 +111,10 @@ class ByValue:
         self._wait(decided, before)
         for victim, for_job in given.stops.items():
             decided[victim] = self._leave(victim, for_job)
-        return decided
+        desk = self._desk
+        waits = Waits(self._rows, self._free_rows(), self._room, self._where.unit)
+        self.kept = waits.keep(desk.waiting.done(), desk.kinds, desk.asking, kept)
+        return self.kept.decisions.with_entries(decided)
 
     @property
     def ranking(self) -> tuple[JobId, ...]:
@@ -149,14 +156,9 @@ class ByValue:
 
     def _may_begin(self) -> frozenset[JobId]:
         """Return the jobs whose victims have left and whose team may begin on what was kept."""
-        found = set()
-        for job, promise in self.promised.items():
-            team = job.split("/")[0]
-            if promise.is_moving or promise.victims:
-                continue
-            if self._room.begins(team, promise.devices):
-                found.add(job)
-        return frozenset(found)
+        whole = ((job, p) for job, p in self.promised.items() if not (p.is_moving or p.victims))
+        begins = self._room.begins
+        return frozenset(job for job, p in whole if begins(job.split("/")[0], p.devices))
 
     def _serve_first(self) -> set[JobId]:
         """Serve who goes before the value order; return the jobs it need not be asked about."""
@@ -320,10 +322,8 @@ class ByValue:
 
     def _on_hold(self, job: JobId, promise: Promise, decided: dict[JobId, Decision]) -> None:
         if job in self._free_of_victims:
-            standing = self._books.standings[job]
-            decided[job] = start(
-                self._snapshot, standing, promise.devices, self._where, was_freed=True
-            )
+            of, devices = self._books.standings[job], promise.devices
+            decided[job] = start(self._snapshot, of, devices, self._where, was_freed=True)
         else:
             decided[job] = preempting(job, promise.victims, promise.devices, self._where)
 
@@ -332,17 +332,10 @@ class ByValue:
             if bar is not None and job not in decided:
                 decided[job] = wait(job, bar.reason, bar.detail, before)
         decided.update(self.places.decisions(decided, before))
-        kinds = self._desk.kinds
-        rest = [(job, kinds[job]) for job in self._desk.waiting if job not in decided]
-        if not rest:
-            return
-        waits = Waits(self._rows, self._free_rows(), self._room, self._where.unit)
-        decided.update(waits.decisions(rest, before))
         if self._agenda.calendar.windows:
-            for job, _ in rest:
+            for job in self._desk.waiting.keys() - decided.keys():
                 if self._access.is_all_that_bars(job, self._desk, self.given, self._room):
-                    detail = "what is free is kept for a reservation"
-                    decided[job] = wait(job, Reason.GPUS_RESERVED, detail, before)
+                    decided[job] = wait(job, Reason.GPUS_RESERVED, KEPT_FREE, before)
 
     def _free_rows(self) -> list[int]:
         """Return what is free in each row once what was given is given."""

@@ -54,6 +54,8 @@ class Desk:
     """Jobs that may run at other sizes."""
     kinds: Draft[JobId, Kind] = field(default_factory=Draft)
     """Team and request of the jobs that want devices: equal ones are the same object."""
+    asking: dict[Kind, int] = field(default_factory=dict)
+    """How many of each kind wait."""
     alike: dict[Kind, Kind] = field(default_factory=dict)
     """Every kind there was, so that equal ones are the same object."""
     weights: dict[Any, float] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class Desk:
             timed=set(self.timed),
             elastic=set(self.elastic),
             kinds=Draft(self.kinds.done()),
+            asking=dict(self.asking),
             alike=self.alike,
             weights=self.weights if len(self.weights) < FORGET_OVER else {},
             ranked_at=self.ranked_at,
@@ -81,7 +84,12 @@ class Desk:
 
     def drop(self, job: JobId) -> None:
         """Forget a job."""
-        for table in (self.waiting, self.running, self.aside, self.everybody, self.kinds):
+        kind = self.kinds.pop(job)
+        if self.waiting.pop(job) is not None and kind is not None:
+            self.asking[kind] -= 1
+            if not self.asking[kind]:
+                del self.asking[kind]
+        for table in (self.running, self.aside, self.everybody):
             table.pop(job)
         for names in (self.rushing, self.promised, self.leaving, self.timed, self.elastic):
             names.discard(job)
@@ -170,12 +178,13 @@ class _Clerk:
         bar, spec = self.books.bars[job], standing.spec
         assert spec is not None  # it wants devices
         kind = (job.split("/")[0], spec.gpus)
-        self.desk.kinds[job] = self.desk.alike.setdefault(kind, kind)
+        kind = self.desk.kinds[job] = self.desk.alike.setdefault(kind, kind)
         if bar is not None and bar.after:
             return  # who waits for others has not arrived yet
         facts = self.facts.waiting(standing)
         if bar is None:
             self.desk.waiting[job] = facts
+            self.desk.asking[kind] = self.desk.asking.get(kind, 0) + 1
             if facts.rush:
                 self.desk.rushing.add(job)
         else:

@@ -17,6 +17,7 @@ from reconciler.planning.desk import Desk
 from reconciler.planning.shapes import Known
 from reconciler.planning.statuses import update_of
 from reconciler.planning.value.decide import ValueMemo
+from reconciler.planning.waits import Kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,8 @@ class Memo:
     """Jobs that want devices, first in rank first; empty under an order that ranks when asked."""
     desk: Desk | None = None
     """What the value order was asked with; None under another order."""
+    kept: Kept | None = None
+    """What it told to who waits."""
     value: ValueMemo = field(default_factory=ValueMemo)
 
     @cached_property

@@ -23,6 +23,7 @@ from reconciler.planning.outlook import Outlook
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.timetable import Timetable
 from reconciler.planning.value.decide import ValueMemo
+from reconciler.planning.waits import Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,8 @@ class Ranked:
     ranking: tuple[JobId, ...] = ()
     """Jobs that want devices, first in rank first, as far as the order ranks them by itself."""
     desk: Desk | None = None
+    kept: Kept | None = None
+    """What was told to who waits."""
     value: ValueMemo = field(default_factory=ValueMemo)
 
 
@@ -72,7 +75,9 @@ def by_value(
     desk = lay_out(snapshot, books, shapes.rows, shapes.where, before, agenda.leaving)
     value = ValueMemo() if memo is None else memo.value
     chosen = ByValue(snapshot, shapes, books, agenda, desk)
-    decided = chosen.decisions(value, {} if memo is None else memo.decided)
+    decided = chosen.decisions(
+        value, {} if memo is None else memo.decided, None if memo is None else memo.kept
+    )
     choices = chosen.choices
     outlook = Outlook(
         snapshot,
@@ -99,5 +104,6 @@ def by_value(
         state=state,
         ranking=chosen.ranking,
         desk=desk,
+        kept=chosen.kept,
         value=value,
     )

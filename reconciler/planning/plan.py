@@ -21,6 +21,7 @@ from reconciler.planning.digest import digest_of_changes, is_change
 from reconciler.planning.memo import Memo
 from reconciler.planning.orders import Ranked, by_score, by_value
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.table import Table
 
 _ORDERS = {Order.SCORE: by_score, Order.VALUE: by_value}
 
@@ -72,6 +73,7 @@ def _memo(
         loud=frozenset(loud),
         ranking=ranked.ranking,
         desk=ranked.desk,
+        kept=ranked.kept,
         value=ranked.value,
     )
 
@@ -84,16 +86,29 @@ def _news(books: Books, decided: Mapping[JobId, Decision], memo: Memo | None) ->
     """
     if memo is None or books.touched is None:
         return frozenset(books.settled.keys() | decided.keys())
-    before = memo.decided
+    moved = _moved(memo.decided, decided)
+    moved |= books.touched
+    moved.update(status.job for status in memo.update.changed)
+    return frozenset(job for job in moved if job in books.standings)
+
+
+def _moved(before: Mapping[JobId, Decision], decided: Mapping[JobId, Decision]) -> set[JobId]:
+    """Return the jobs about which something else is decided than before, or nothing any more."""
+    if isinstance(before, Table) and isinstance(decided, Table):
+        changes = before.changes_to(decided)
+        if changes is not None:
+            return {
+                job
+                for job, old in changes.items()
+                if (new := decided.get(job)) is not old and (new is None or not _is_alike(old, new))
+            }
+    before = dict(before)
     moved = {
         job
         for job, decision in decided.items()
         if (old := before.get(job)) is not decision and not _is_alike(old, decision)
     }
-    moved |= before.keys() - decided.keys()
-    moved |= books.touched
-    moved.update(status.job for status in memo.update.changed)
-    return frozenset(job for job in moved if job in books.standings)
+    return moved | (before.keys() - decided.keys())
 
 
 def _is_alike(old: Decision | None, new: Decision) -> bool:

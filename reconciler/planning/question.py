@@ -81,6 +81,7 @@ class Question:
             running=list(running),
             aside=[*aside, *going_on],
             everybody=desk.everybody.done() if is_plain else None,
+            line=desk.waiting.done() if is_plain else None,
             runs=None if stopped else desk.running.done(),
             comes_back=going_on,
             ended=ended,

@@ -48,9 +48,31 @@ class Table(Mapping[Key, Value]):
         self._here, self._next, self._undo = None, twin, log
         return twin, log
 
+    def with_entries(self, entries: Mapping[Key, Value]) -> "Table[Key, Value]":
+        """Return a table in which these entries take the place of what was there."""
+        draft = Draft(self)
+        for key, value in entries.items():
+            draft[key] = value
+        return draft.done()
+
     def changed_in(self, newer: "Table[Key, Value]") -> set[Key] | None:
         """Return the keys that do not have the very same object in both; None where ``newer`` did
         not grow from this table."""
+        before = self._was(newer)
+        if before is None:
+            return None
+        get = newer.read().get
+        return {key for key, value in before.items() if get(key, _NOTHING) is not value}
+
+    def changes_to(self, newer: "Table[Key, Value]") -> dict[Key, Value | None] | None:
+        """Return what this table has, or None, under the keys that may have another object in
+        ``newer``; None as a whole where that did not grow from this table."""
+        before = self._was(newer)
+        if before is None:
+            return None
+        return {key: None if value is _NOTHING else value for key, value in before.items()}
+
+    def _was(self, newer: "Table[Key, Value]") -> dict[Key, Any] | None:
         before: dict[Key, Any] = {}
         at = self
         while at is not newer:
@@ -58,8 +80,7 @@ class Table(Mapping[Key, Value]):
                 return None
             before = {**at._undo, **before} if before else dict(at._undo)
             at = at._next
-        get = newer.read().get
-        return {key for key, value in before.items() if get(key, _NOTHING) is not value}
+        return before
 
     def _come_first(self) -> dict[Key, Value]:
         """Take the entries over from the newest of the line, and turn the line round."""

@@ -5,6 +5,7 @@ them all.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from reconciler.domain.job import GpuRequest
 from reconciler.domain.plan import Decision, Verb
@@ -13,11 +14,22 @@ from reconciler.domain.units import JobId
 from reconciler.planning.eligibility import words
 from reconciler.planning.room import Room
 from reconciler.planning.rows import Rows, within_of
-from reconciler.planning.value.fleet import Within
+from reconciler.planning.table import Draft, Table
+from reconciler.planning.value.fleet import JobFacts, Within
 
 Kind = tuple[str, GpuRequest]
 """Team and request."""
 Told = tuple[Reason, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What was told to everybody who waits, kept from cycle to cycle."""
+
+    line: Table[JobId, JobFacts]
+    """Who waits."""
+    decisions: Table[JobId, Decision]
+    told: Mapping[Kind, Told]
 
 
 class Waits:
@@ -28,34 +40,37 @@ class Waits:
         self._free = free
         self._room = room
         self._unit = unit
-        self._told: dict[Kind, Told] = {}
         self._most: dict[tuple[Within, int, bool], int] = {}
 
-    def decisions(
-        self, jobs: Iterable[tuple[JobId, Kind]], before: Mapping[JobId, Decision]
-    ) -> Iterable[tuple[JobId, Decision]]:
-        """Yield the wait of each job; the very decision of ``before`` where it is the same."""
-        told: dict[int, Told] = {}  # by object: hashing a request costs more than all the rest
-        waits, get = Verb.WAIT, before.get
-        for job, kind in jobs:
-            why = told.get(id(kind))
-            if why is None:
-                why = self._told.get(kind)
-                if why is None:
-                    why = self._told[kind] = self.why(kind)
-                told[id(kind)] = why
-            reason, detail = why
-            old = get(job)
-            if (
-                old is not None
-                and old.reason is reason
-                and old.verb is waits
-                and old.detail == detail
-                and old.hold is None
-            ):
-                yield job, old
+    def keep(
+        self,
+        line: Table[JobId, JobFacts],
+        kinds: Mapping[JobId, Kind],
+        asking: Iterable[Kind],
+        before: Kept | None,
+    ) -> Kept:
+        """Return the wait of everybody in ``line``; those of ``before`` that are the same.
+
+        ``asking`` are the kinds of those in line.
+        """
+        told = {kind: self.why(kind) for kind in asking}
+        changed = None if before is None else before.line.changed_in(line)
+        if before is None or changed is None:
+            waits = Draft[JobId, Decision]()
+            changed = set(line)
+        else:
+            waits = Draft(before.decisions)
+            known = before.told
+            stale = {id(kind) for kind, why in told.items() if known.get(kind) != why}
+            if stale:
+                changed.update(job for job in line if id(kinds[job]) in stale)
+        for job in changed:
+            if job in line:
+                reason, detail = told[kinds[job]]
+                waits[job] = wait(job, reason, detail, waits)
             else:
-                yield job, Decision(job=job, verb=waits, reason=reason, detail=detail)
+                waits.pop(job)
+        return Kept(line=line, decisions=waits.done(), told=told)
 
     def why(self, kind: Kind) -> Told:
         """Return the reason and the words for jobs of one kind."""

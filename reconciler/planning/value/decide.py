@@ -119,7 +119,7 @@ def decide(
             firm=frozenset(state.firm),
             budget_s=int(relieved),
         )
-    order, scores = ranked(fleet.waiting, valuation, state.firm, memo.ranking)
+    order, scores = ranked(fleet.waiting, valuation, state.firm, memo.ranking, fleet.line)
     firm = dict(state.firm)
     one = Pass(
         fleet=fleet,
@@ -129,7 +129,7 @@ def decide(
         counts=memo.counted(fleet),
         stock=memo.stock,
     )
-    one.run(order)
+    one.run(order, memo.ranking.shapes)
     memo.counts = one.counts
     if one.firm != state.firm:
         state = altered(state, firm=one.firm)

@@ -116,6 +116,8 @@ class Fleet:
     everybody: Table[JobId, JobFacts] | None = None
     """All of these by job, but for those of ``comes_back``, as a table that grew from the one of
     the call before: it saves looking for who came and went.  None: taken from the three."""
+    line: Table[JobId, JobFacts] | None = None
+    """``waiting`` by job, and perhaps others that are not asked about, as such a table."""
     runs: Table[JobId, JobFacts] | None = None
     """``running`` by job, as such a table; None: taken from there."""
     comes_back: Sequence[JobFacts] = ()

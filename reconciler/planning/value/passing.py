@@ -52,6 +52,8 @@ class Pass:
     )
     """By shape and class: a job of at most the first rate whose rate times the second is below the
     third gets nothing."""
+    _lost: set[int] = field(default_factory=set)
+    """Numbers of shapes of which nobody gets anything any more."""
     _closed: dict[int, int] = field(default_factory=dict)
     _edges: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     _fixed_load: list[int] | None = None
@@ -62,17 +64,27 @@ class Pass:
         for row, count, at in self.fleet.edges:
             self._edges.setdefault(row, []).append((count, at))
 
-    def run(self, order: Iterable[JobFacts]) -> None:
-        """Decide about every waiting job, in the order given."""
+    def run(self, order: Iterable[JobFacts], shapes: Iterable[int]) -> None:
+        """Decide about every waiting job, in the order given.
+
+        ``shapes``: jobs with the same number ask for the same.  Once one of them loses, so do all
+        behind it, whose rates are lower, until somebody is stopped.
+        """
         for facts in self.fleet.urgent:
             self._drain(facts)
         returned: list[tuple[float, JobId, JobFacts]] = []
-        for facts in order:
+        lost = self._lost
+        is_by_rate = not self.valuation.favour  # else rates do not fall along the order
+        for facts, shape in zip(order, shapes, strict=True):
+            if shape in lost:
+                continue
             if not (facts.rush or facts.job in self.firm):
                 score = self.scores[facts.job]
                 while returned and returned[0][0] <= score:
                     self._move(heappop(returned)[2])
                 if self._loses(facts):
+                    if is_by_rate:
+                        lost.add(shape)
                     continue
             for victim in self._consider(facts):
                 as_waiting = altered(
@@ -114,6 +126,7 @@ class Pass:
         self._market.remove(room.victims)
         self._version += 1
         self._bars.clear()
+        self._lost.clear()
         self.stopped.update(victim.facts.job for victim in room.victims)
         cause = Cause.RUSH if facts.rush else Cause.FIRM if is_first else Cause.VALUE
         self._start(facts, held, room.victims, cause)

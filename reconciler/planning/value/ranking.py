@@ -6,12 +6,13 @@ the fleet's, or the job's own bound or the slack of its deadline where that is s
 is what decayed fair use makes of the job's team: 1 where use is not counted.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import TypeAlias
 
 from reconciler.domain.units import JobId
+from reconciler.planning.table import Table
 from reconciler.planning.value.fleet import JobFacts
 from reconciler.planning.value.index import Residuals
 from reconciler.planning.value.rules import Rules
@@ -81,6 +82,8 @@ class Valuation:
 
 
 _Key: TypeAlias = tuple[int, float, int, JobId]
+_Entry: TypeAlias = tuple[JobFacts, float, _Key, int]
+"""Facts, score, key, and the number of the shape."""
 
 
 @dataclass(slots=True)
@@ -89,8 +92,15 @@ class Ranking:
 
     stands_for: tuple[object, ...] = ()
     firm: frozenset[JobId] = frozenset()
-    known: dict[JobId, tuple[JobFacts, float, _Key]] = field(default_factory=dict)
-    """Facts, score and key of each job."""
+    line: Table[JobId, JobFacts] | None = None
+    """Who was ranked, where that was told as a table."""
+    known: dict[JobId, _Entry] = field(default_factory=dict)
+    keys: list[_Key] = field(default_factory=list)
+    """Of everybody in ``known``, sorted."""
+    shapes: list[int] = field(default_factory=list)
+    """The number of the shape of each ranked job: jobs of one number ask for the same, as far as
+    the pass can tell."""
+    _numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def under(self, valuation: Valuation, firm: Mapping[JobId, object]) -> "Ranking":
         """Return itself, emptied where the valuation ranks by something else than before."""
@@ -102,8 +112,41 @@ class Ranking:
             valuation.favour,
         )
         if stands_for != self.stands_for or firm.keys() != self.firm:
-            self.stands_for, self.firm, self.known = stands_for, frozenset(firm), {}
+            self.stands_for, self.firm = stands_for, frozenset(firm)
+            self.known, self.keys, self.line = {}, [], None
         return self
+
+    def follow(self, line: Table[JobId, JobFacts], valuation: Valuation) -> bool:
+        """Rank everybody in line by looking at who changed; False where that is not known."""
+        changed = None if self.line is None else self.line.changed_in(line)
+        self.line = line
+        if changed is None:
+            return False
+        for job in changed:
+            old, facts = self.known.pop(job, None), line.get(job)
+            if old is not None:
+                del self.keys[bisect_left(self.keys, old[2])]
+            if facts is not None:
+                entry = self.known[job] = self._entry(facts, valuation)
+                insort(self.keys, entry[2])
+        return True
+
+    def rank(self, waiting: Iterable[JobFacts], valuation: Valuation) -> None:
+        """Rank everybody anew, but for those that are known."""
+        before, found = self.known, {}
+        for facts in waiting:
+            entry = before.get(facts.job)
+            if entry is None or entry[0] is not facts:
+                entry = self._entry(facts, valuation)
+            found[facts.job] = entry
+        self.known = found
+        self.keys = sorted([entry[2] for entry in found.values()])
+
+    def _entry(self, facts: JobFacts, valuation: Valuation) -> _Entry:
+        score = valuation.score(facts)
+        shape = (facts.gpus, facts.pools, facts.within, facts.preemptible, facts.level)
+        number = self._numbers.setdefault(shape, len(self._numbers))
+        return facts, score, _key(facts, score, self.firm), number
 
 
 def ranked(
@@ -111,27 +154,30 @@ def ranked(
     valuation: Valuation,
     firm: Mapping[JobId, object],
     before: Ranking | None = None,
+    line: Table[JobId, JobFacts] | None = None,
 ) -> tuple[list[JobFacts], dict[JobId, float]]:
     """Return the waiting jobs in the order to consider them, and their scores.
 
     Jobs in a rush first, then firm ones, the most delayed first, then everybody by score.
     ``before`` saves work: a waiting job's score hangs on its facts and on what ``Ranking.under``
-    compares, not on the exact instant.
+    compares, not on the exact instant.  ``line`` are those of ``waiting``, and perhaps more.
     """
-    before = Ranking() if before is None else before.under(valuation, firm)
-    known, found = before.known, {}
-    for facts in waiting:
-        entry = known.get(facts.job)
-        if entry is None or entry[0] is not facts:
-            score = valuation.score(facts)
-            entry = (facts, score, _key(facts, score, firm))
-        found[facts.job] = entry
-    order = sorted(found.values(), key=itemgetter(2))
-    before.known = {entry[0].job: entry for entry in order}
-    return [entry[0] for entry in order], {job: entry[1] for job, entry in before.known.items()}
+    ranking = (before or Ranking()).under(valuation, firm)
+    if line is None:
+        ranking.line = None
+        ranking.rank(waiting, valuation)
+    elif not ranking.follow(line, valuation):
+        ranking.rank(line.values(), valuation)
+    known = ranking.known
+    entries = [known[key[3]] for key in ranking.keys]
+    if len(waiting) < len(entries):
+        asked = {facts.job for facts in waiting}
+        entries = [entry for entry in entries if entry[0].job in asked]
+    ranking.shapes = [entry[3] for entry in entries]
+    return [entry[0] for entry in entries], {entry[0].job: entry[1] for entry in entries}
 
 
-def _key(facts: JobFacts, score: float, firm: Mapping[JobId, object]) -> _Key:
+def _key(facts: JobFacts, score: float, firm: Container[JobId]) -> _Key:
     if facts.rush:
         return 0, 0.0, facts.arrived, facts.job
     if facts.job in firm:
