@@ -75,11 +75,21 @@ class Beliefs:
         )
         self._sizes: dict[str, tuple[float, float]] = {}
         self._rungs: dict[str, tuple[float, float]] = {}
+        self._of_gpus: dict[int, tuple[float, float]] = {}
+        self._of_limit: dict[int, tuple[float, float]] = {}
 
     def of(self, facts: JobFacts) -> tuple[float, float]:
         """Return mean and variance of the logarithm of the job's whole running time."""
-        mean, var = self._prior(facts.gpus)
-        return _combined([(mean, var), *self._told(facts)])
+        precision, total = self._weighed_prior(facts.gpus)
+        if facts.predicted > 0:
+            error, var = self._prediction
+            precision += 1.0 / var
+            total += (log(facts.predicted) - error) / var
+        if facts.limit > 0:
+            of_limit = self._weighed_limit(facts.limit)
+            precision += of_limit[0]
+            total += of_limit[1]
+        return total / precision, 1.0 / precision
 
     def told(self, facts: JobFacts) -> tuple[float, float]:
         """Return the same without the prior, where the job says anything about itself.
@@ -87,18 +97,34 @@ class Beliefs:
         The shadow schedule uses it: a prior pulls the few long jobs that make a backlog down, and
         a waiting budget that is too low is far worse than one too high.
         """
-        sources = self._told(facts)
-        return _combined(sources) if sources else self._prior(facts.gpus)
-
-    def _told(self, facts: JobFacts) -> list[tuple[float, float]]:
-        sources = []
+        precision = total = 0.0
         if facts.predicted > 0:
             error, var = self._prediction
-            sources.append((log(facts.predicted) - error, var))
+            precision = 1.0 / var
+            total = (log(facts.predicted) - error) / var
         if facts.limit > 0:
-            error, var = self._rung(facts.limit)
-            sources.append((log(facts.limit) - error, var))
-        return sources
+            of_limit = self._weighed_limit(facts.limit)
+            precision += of_limit[0]
+            total += of_limit[1]
+        if not precision:
+            return self._prior(facts.gpus)
+        return total / precision, 1.0 / precision
+
+    def _weighed_prior(self, gpus: int) -> tuple[float, float]:
+        """Return the precision of the prior, and its mean weighed by that."""
+        known = self._of_gpus.get(gpus)
+        if known is None:
+            mean, var = self._prior(gpus)
+            known = self._of_gpus[gpus] = (1.0 / var, mean / var)
+        return known
+
+    def _weighed_limit(self, limit: int) -> tuple[float, float]:
+        """Return the precision of what a limit says, and its mean weighed by that."""
+        known = self._of_limit.get(limit)
+        if known is None:
+            error, var = self._rung(limit)
+            known = self._of_limit[limit] = (1.0 / var, (log(limit) - error) / var)
+        return known
 
     def _prior(self, gpus: int) -> tuple[float, float]:
         key = size_class(gpus)
@@ -126,8 +152,3 @@ def _shrunk(tally: Tally, mean: float, var: float, jobs: int) -> tuple[float, fl
     middle = (tally.total / SCALE + jobs * mean) / n
     squares = tally.squares / (SCALE * SCALE) + jobs * (var + mean * mean)
     return middle, max(squares / n - middle * middle, LEAST_VAR)
-
-
-def _combined(sources: list[tuple[float, float]]) -> tuple[float, float]:
-    precision = sum(1.0 / var for _, var in sources)
-    return sum(mean / var for mean, var in sources) / precision, 1.0 / precision

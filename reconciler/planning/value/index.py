@@ -21,6 +21,8 @@ LEAST_S = 30.0
 OVERRUN_SHARE = 0.1
 """A job that outlived everything believed of it needs a tenth of what it ran."""
 _ROOT_HALF = sqrt(0.5)
+_steps: dict[int, tuple[float, float]] = {}
+"""By number, as they are asked for: the same in every process."""
 
 
 def mean_residual(mean: float, var: float, limit: float, served: float) -> float:
@@ -30,11 +32,11 @@ def mean_residual(mean: float, var: float, limit: float, served: float) -> float
     spread = sqrt(var)
     before = (log(served) - mean) / spread if served > 0 else -40.0
     beyond = (log(limit) - mean) / spread if limit > 0 else 40.0
-    mass = _upper(before) - _upper(beyond)
+    mass = (_upper(before) if served > 0 else 1.0) - _upper(beyond)
     if mass < 1e-12:
         left = OVERRUN_SHARE * served if served > 0 else exp(mean)
     else:
-        weight = _upper(before - spread) - _upper(beyond - spread)
+        weight = (_upper(before - spread) if served > 0 else 1.0) - _upper(beyond - spread)
         left = exp(mean + var / 2.0) * weight / mass - served
     if limit > 0:
         left = min(left, limit - served)
@@ -53,11 +55,9 @@ class Residuals:
         kept = self._kept.get(facts.job)
         if kept is not None and kept[1] <= served < kept[2] and kept[0] is facts:
             return kept[3]
-        step = floor(log((served + GRID_S) / GRID_S) / GRID_STEP + 1e-9)
-        low = GRID_S * exp(step * GRID_STEP) - GRID_S
+        low, high = _step(served)
         mean, var = self._beliefs.of(facts)
         left = mean_residual(mean, var, facts.limit, max(low, 0.0))
-        high = GRID_S * exp((step + 1) * GRID_STEP) - GRID_S
         self._kept[facts.job] = (facts, min(low, served), high, left)
         return left
 
@@ -71,6 +71,17 @@ class Residuals:
         Wherever too short a belief is worse than too long a one.
         """
         return mean_residual(*self._beliefs.told(facts), facts.limit, served)
+
+
+def _step(served: float) -> tuple[float, float]:
+    """Return from where to where in seconds of service the step of the grid is."""
+    number = floor(log((served + GRID_S) / GRID_S) / GRID_STEP + 1e-9) if served else 0
+    known = _steps.get(number)
+    if known is None:
+        low = GRID_S * exp(number * GRID_STEP) - GRID_S
+        high = GRID_S * exp((number + 1) * GRID_STEP) - GRID_S
+        known = _steps[number] = (low, high)
+    return known
 
 
 def _upper(z: float) -> float:
