@@ -212,8 +212,12 @@ class Easy:
     def _reserved(self, free: list[int], pool: int, whole: int, rest: int) -> dict[int, int] | None:
         size = self.counts.unit[pool]
         column = self.counts.nodes.pool
-        full = [r for r, count in enumerate(free) if count == size and column[r] == pool]
-        spare = dict.fromkeys(full[:whole], 0)
+        spare: dict[int, int] = {}
+        row = -1
+        while len(spare) < whole:  # there are as many, and ``index`` finds them without a loop here
+            row = free.index(size, row + 1)
+            if column[row] == pool:
+                spare[row] = 0
         if rest:
             parts = [
                 (count, row)
