@@ -40,7 +40,7 @@ check: lint
 	HEADWAY_HYPOTHESIS=fast $(BIN)/pytest -n 2 -m "$(FAST)"
 
 test: lint
-	HEADWAY_HYPOTHESIS=standard $(BIN)/pytest -n 2 --dist loadgroup -m "$(FULL)"
+	HEADWAY_HYPOTHESIS=standard $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(FULL)"
 
 test-gpu: setup
 	HEADWAY_HYPOTHESIS=fast $(BIN)/pytest -rs -m gpu tests/gpu

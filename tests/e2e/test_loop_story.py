@@ -23,7 +23,7 @@ from tests.git_worlds import run_git
 from tests.live_fleets import ROOT, Fleet, eventually
 
 NOTIFY = "notify: {on_start: [monitor], on_finish: [monitor]}\n"
-pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.xdist_group("loop-story")]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from reconciler.cli.boundary import main
 from reconciler.domain.status import JobPhase
 from tests.live_fleets import Fleet, eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.xdist_group("whatif")]
+pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 BRIEF_FIRST = """\
 order: score

@@ -12,7 +12,7 @@ from reconciler.domain.units import CommitId, JobId
 from reconciler.engine.bisect_eta import Part, find_move
 from tests.live_fleets import ROOT, Fleet, eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("bisect-eta")]
+pytestmark = [pytest.mark.slow]
 
 
 @pytest.fixture
