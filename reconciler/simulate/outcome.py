@@ -81,6 +81,7 @@ class Played:
     cycle_s: tuple[float, ...] = ()
     """CPU seconds of each cycle, where they were measured."""
     cpu_s: float = 0.0
+    """Of the whole run; what proves plans against every invariant is not counted."""
     reservations: tuple[HeldReservation, ...] = ()
     quota_violations: int = 0
     node_failures: int = 0
