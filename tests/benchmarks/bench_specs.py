@@ -17,6 +17,7 @@ JOBS = 10_000
 SEED = 20261130
 
 _PASS = """
+import gc
 import sys
 from pathlib import Path
 from reconciler.domain.units import CommitId
@@ -29,6 +30,7 @@ reading = read_specs(GitTree(repo, CommitId(commit)), cache=SpecCache(cache))
 valid = sum(entry.spec is not None for entry in reading.entries.values())
 if (valid, len(reading.problems)) != (wanted, 0):
     raise SystemExit(f"{valid} valid specs, problems: {reading.problems[:3]}")
+gc.freeze()  # as every command ends
 """
 
 
