@@ -29,7 +29,7 @@ def shared_arguments(request: Request, *, total_steps: int, evaluates: bool) -> 
         "adam_epsilon": train["adam_epsilon"],
         "max_grad_norm": train["max_grad_norm"],
         # where this trainer makes the optimizer, the loop asks trainer.optimizers for it
-        "optim": OPTIMIZERS[name_of(train)].library_name or "adamw_torch",
+        "optim": OPTIMIZERS[name_of(train)].transformers_name or "adamw_torch",
         "gradient_checkpointing": checkpoints_gradients(request),
         "gradient_checkpointing_kwargs": {"use_reentrant": False},
         "dataloader_num_workers": train["dataloader_num_workers"],

@@ -27,7 +27,7 @@ class OptimizerRow:
     lora_plus: bool = False
     """Whether ``lorap_lr_ratio`` leads here."""
     tuners: tuple[str, ...] = ANY_TUNER
-    library_name: str | None = None
+    transformers_name: str | None = None
     """transformers' ``optim``; None: ``builder`` makes it."""
     builder: str | None = None
     """``module:function`` of this trainer."""
@@ -46,7 +46,7 @@ OPTIMIZERS: Mapping[str, OptimizerRow] = MappingProxyType(
     {
         "adamw": OptimizerRow(
             optim=("adamw_torch",),
-            library_name="adamw_torch",
+            transformers_name="adamw_torch",
             text="AdamW, both moments in the type of the weights",
         ),
         "lora_plus": OptimizerRow(
@@ -58,18 +58,18 @@ OPTIMIZERS: Mapping[str, OptimizerRow] = MappingProxyType(
         ),
         "adafactor": OptimizerRow(
             optim=("adafactor",),
-            library_name="adafactor",
+            transformers_name="adafactor",
             text="Adafactor, the second moment as a row and a column",
         ),
         "adamw_8bit": OptimizerRow(
             optim=("adamw_8bit",),
-            library_name="adamw_8bit",
+            transformers_name="adamw_8bit",
             needs="bitsandbytes",
             text="AdamW, moments in 8 bits",
         ),
         "paged_adamw_8bit": OptimizerRow(
             optim=("paged_adamw_8bit",),
-            library_name="paged_adamw_8bit",
+            transformers_name="paged_adamw_8bit",
             needs="bitsandbytes",
             needs_gpu=True,
             text="the same, moments in memory that moves to the host when the GPU's is short",

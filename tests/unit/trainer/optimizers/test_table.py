@@ -42,7 +42,7 @@ def test_a_choice_that_the_rules_refuse_has_no_row() -> None:
 def test_each_row_is_made_by_the_library_or_by_a_function_that_exists() -> None:
     pytest.importorskip("torch")
     for row in OPTIMIZERS.values():
-        assert (row.library_name is None) != (row.builder is None)
+        assert (row.transformers_name is None) != (row.builder is None)
         if row.builder is not None:
             module, _, function = row.builder.partition(":")
             assert callable(getattr(import_module(module), function))
