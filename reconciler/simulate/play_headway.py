@@ -1,14 +1,13 @@
 """Plays headway itself over a load: the production cycle, at the production cadence.
 
-A cycle comes at most every ``policy.cycle`` and only after news, so that what happens within one
-is decided together; a loop that looks more often decides sooner, never later.  While somebody
-waits, ranks change with time: then a cycle follows at least every ``policy.rerank_every`` (the
-loop's own timer is shorter, and between two ranks finds nothing new).  Nothing is rewired for the
-simulation: the world answers the cycle's three questions from virtual time.
+A cycle follows news, as the reconciler's loop looks for it: a second after the last cycle at the
+earliest, so that what happens together is decided together.  While somebody waits, ranks change
+with time: then a cycle follows at least every ``policy.rerank_every`` (the loop's own timer is
+shorter, and between two ranks finds nothing new).  Nothing is rewired for the simulation: the world
+answers the cycle's three questions from virtual time.
 """
 
 import gc
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +35,8 @@ from reconciler.simulate.trace_world import TraceWorld
 LEAST_GRACE_S = 600
 """What a document has where it says nothing; more where saving a wide gang takes longer."""
 COHORT = "fleet"
+LOOK_EVERY_S = 1
+"""How often the loop asks for news."""
 MEASURE_EVERY = 7
 """Of so many cycles one is measured: asking for CPU time is a call into the kernel, dear beside a
 cycle of a millisecond."""
@@ -190,15 +191,11 @@ def _is_stuck(world: OverlayWorld, memo: Memo, gpus_per_node: int) -> bool:
 
 
 def _next_cycle(world: TraceWorld) -> Instant | None:
-    """Return the next instant of the cycles' timer that has something to decide; None if none."""
-    timer_s = max(world.policy.cycle_s, 1)
+    soonest = world.now + LOOK_EVERY_S
     due = world.next_event_at()
     rerank = None
     if world.waiting:
         every = world.policy.rerank_every_s
         rerank = (world.now // every + 1) * every
     known = [instant for instant in (due, rerank) if instant is not None]
-    if not known:
-        return None
-    next_look = math.ceil(min(known) / timer_s) * timer_s
-    return Instant(max(next_look, (world.now // timer_s + 1) * timer_s))
+    return Instant(max(min(known), soonest)) if known else None

@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.domain.cluster import NodeState
 from reconciler.domain.policy import Order, Policy
-from reconciler.domain.units import Instant, Seconds
+from reconciler.domain.units import Instant
 from reconciler.simulate.asks import Ask, Estimates, Overlay, asks, next_limit
 from reconciler.simulate.costs import Costs
 from reconciler.simulate.metrics import wait_s
@@ -19,16 +19,14 @@ from reconciler.simulate.readers.files import open_load
 from tests.unit.simulate.paper import ask, ends, starts
 
 
-def headway(
-    jobs: Sequence[Ask], *, nodes: int = 1, order: Order = Order.VALUE, cycle_s: int = 1
-) -> Played:
+def headway(jobs: Sequence[Ask], *, nodes: int = 1, order: Order = Order.VALUE) -> Played:
     return play_headway(
         jobs,
         paper_cluster(nodes, 8),
         gpus_per_node=8,
         tor_size=None,
         costs=Costs.times(1),
-        policy=Policy(order=order, cycle_s=Seconds(cycle_s)),
+        policy=Policy(order=order),
         check_every=1,
     )
 
@@ -38,16 +36,6 @@ def test_jobs_that_fit_start_when_they_come_and_the_next_when_one_ends() -> None
     found = headway(jobs)
     assert starts(found) == {"a": 0, "b": 100, "c": 1000}
     assert ends(found) == {"a": 100, "b": 200, "c": 1010}
-
-
-def test_what_happens_within_one_cycle_of_the_policy_is_decided_together() -> None:
-    first = ask("first", 0, 1, 50)
-    jobs = [ask(f"j{number}", 101 + number, 1, 50) for number in range(7)]
-    apart, together = headway([first, *jobs]), headway([first, *jobs], cycle_s=15)
-    assert [starts(apart)[each.id] for each in jobs] == [101 + number for number in range(7)]
-    instants = {EPOCH + starts(together)[each.id] for each in jobs}
-    assert len(instants) == 1 and max(instants) % 15 == 0
-    assert together.decisions < apart.decisions
 
 
 @pytest.mark.parametrize("order", list(Order))
