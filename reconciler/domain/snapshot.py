@@ -16,6 +16,7 @@ from reconciler.domain.plan import PlannerState
 from reconciler.domain.policy import Policy
 from reconciler.domain.problem import SpecProblem
 from reconciler.domain.reservation import Reservation, ReservationStatus
+from reconciler.domain.spread import SpreadMeasured
 from reconciler.domain.status import JobStatus
 from reconciler.domain.team import Team
 from reconciler.domain.units import AttemptId, CommitId, Digest, Instant, JobId, TeamName
@@ -83,6 +84,8 @@ class Snapshot:
     policy: Policy = Policy()
     sizes: Mapping[JobId, tuple[GangSize, ...]] = field(default_factory=dict)
     """Legal sizes of each job with a spec; the first is the requested one."""
+    measured_spread: SpreadMeasured = SpreadMeasured()
+    """What the fleet's runs measured of being spread, where the policy weighs places."""
     planner_state: PlannerState = PlannerState()
     status_commit: CommitId | None = None
     """Tip of the status branch the statuses were read at; None: the branch does not exist."""

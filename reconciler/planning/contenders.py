@@ -24,6 +24,7 @@ from reconciler.planning.priority import RankKey, rank_key
 from reconciler.planning.remaining import Moment, Span
 from reconciler.planning.retry import after_attempt
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.slowdown import slowdown_at
 from reconciler.planning.spread import Spread
 from reconciler.planning.standing import Standing
 from reconciler.planning.topology import bits_of
@@ -155,7 +156,7 @@ class Wishes:
         whole = self._whole(standing.spec, attempt.gpus or None)
         if standing.spec is not None and len(attempt.allocation.shares) > 1:
             devices = bits_of(attempt.allocation, self.shapes.where)
-            spread = Spread(self.shapes, self.snapshot.policy.spread_slowdown)
+            spread = Spread(self.shapes, slowdown_at(self.snapshot))
             whole = whole.times(spread.factor(standing.spec.gpus, devices))
         return remaining.of_live(
             standing.status, attempt, standing.observed, whole, now=self.snapshot.now

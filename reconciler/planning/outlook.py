@@ -20,6 +20,7 @@ from reconciler.planning.fair_use import Factors
 from reconciler.planning.forecast import forecast
 from reconciler.planning.remaining import Moment
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.slowdown import slowdown_at
 from reconciler.planning.spread import Spread
 from reconciler.planning.topology import bits_of
 from reconciler.planning.windows import Window
@@ -65,7 +66,7 @@ class Outlook:
                 contenders=contenders,
                 fixed=fixed,
                 windows=self.windows,
-                spread=Spread(self.shapes, self.snapshot.policy.spread_slowdown),
+                spread=Spread(self.shapes, slowdown_at(self.snapshot)),
             )
         )
 

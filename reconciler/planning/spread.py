@@ -1,18 +1,22 @@
 """How far is a gang spread, and how much longer does it take so?
 
 A gang that goes over more nodes, or more racks, than the fewest that could hold it pays for the
-longer way with time; how much is measured and in the policy (``spread_slowdown``).  The narrower
-requests of a gang are itself kept to one node, or to one rack, where the cluster has one that
-large: what it may wait for instead of being spread.
+longer way with time; how much is in the policy (``spread_slowdown``), moved by what the fleet's
+runs measured (:mod:`reconciler.planning.slowdown`).  The narrower requests of a gang are itself
+kept to one node, or to one rack, where the cluster has one that large: what it may wait for
+instead of being spread.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from reconciler.domain.cluster import Allocation
 from reconciler.domain.job import GpuRequest, Interconnect, TopologyDomain
 from reconciler.domain.policy import SpreadSlowdown
+from reconciler.domain.spread import PlacementClass
 from reconciler.planning.shapes import Shapes
-from reconciler.planning.topology import Layout, Shape, positions
+from reconciler.planning.slowdown import factor_of
+from reconciler.planning.topology import Layout, Shape, bits_of, positions, shape
 
 SOONER_TOGETHER = "ends sooner if it waits for a place that is closer together"
 
@@ -61,26 +65,50 @@ class Spread:
 
     def factor_of_rows(self, request: GpuRequest, rows: Iterable[int]) -> float:
         """Return how many times as long a gang takes on ``rows`` as in its best place."""
-        if not self.matters(request):
-            return 1.0
-        of = self._shapes.rows.nodes
-        chosen = tuple(rows)
-        return self._factor(
-            request, len({of.node[row] for row in chosen}), len({of.rack[row] for row in chosen})
-        )
+        return factor_of(self.slowdown, self._class_of_rows(request, rows))
 
     def factor(self, request: GpuRequest, devices: int) -> float:
         """Return how many times as long a gang takes on ``devices`` as in its best place."""
-        if not self.matters(request):
-            return 1.0
-        grid = self._shapes.grid
-        return self.factor_of_rows(request, grid.rows_of_positions(positions(devices)))
+        return factor_of(self.slowdown, self.placed(request, devices))
 
-    def _factor(self, request: GpuRequest, nodes: int, racks: int) -> float:
-        fewest_nodes, fewest_racks = self.fewest(request)
-        if racks > fewest_racks:
-            return self.slowdown.racks
-        return self.slowdown.nodes if nodes > fewest_nodes else 1.0
+    def placed(self, request: GpuRequest, devices: int) -> PlacementClass:
+        """Return how far a gang is spread on ``devices``."""
+        if not self.matters(request):
+            return PlacementClass.TOGETHER
+        grid = self._shapes.grid
+        return self._class_of_rows(request, grid.rows_of_positions(positions(devices)))
+
+    def _class_of_rows(self, request: GpuRequest, rows: Iterable[int]) -> PlacementClass:
+        if not self.matters(request):
+            return PlacementClass.TOGETHER
+        of = self._shapes.rows.nodes
+        chosen = tuple(rows)
+        nodes, racks = len({of.node[row] for row in chosen}), len({of.rack[row] for row in chosen})
+        return _class(nodes, racks, self.fewest(request))
+
+
+def placement_class(
+    request: GpuRequest, allocation: Allocation, where: Layout
+) -> PlacementClass | None:
+    """Return how far a gang was spread that ran on ``allocation``, among devices of that type.
+
+    None for a single device, and where the cluster does not have these devices any more.
+    """
+    devices = bits_of(allocation, where)
+    if allocation.gpus < 2 or devices.bit_count() != allocation.gpus:
+        return None
+    types = {where.devices[position][1].type for position in positions(devices)}
+    ran = shape(replace(request, count=allocation.gpus, types=tuple(sorted(types))), where)
+    on = [bool(node.all & devices) for node in where.nodes]
+    racks = sum(any(on[position] for position in rack) for rack in where.racks)
+    return _class(sum(on), racks, _fewest(ran, where)) if ran.per_type else None
+
+
+def _class(nodes: int, racks: int, fewest: tuple[int, int]) -> PlacementClass:
+    fewest_nodes, fewest_racks = fewest
+    if racks > fewest_racks:
+        return PlacementClass.RACKS
+    return PlacementClass.NODES if nodes > fewest_nodes else PlacementClass.TOGETHER
 
 
 def _fewest(shape: Shape, where: Layout) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from reconciler.planning.giving import Given
 from reconciler.planning.placement import place
 from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.slowdown import slowdown_at
 from reconciler.planning.spread import SOONER_APART, SOONER_TOGETHER, Spread
 from reconciler.planning.topology import lowest
 from reconciler.planning.value.counts import FreeCounts
@@ -68,7 +69,7 @@ class WaitOrSplit:
     _ends: list[tuple[Instant, JobId, Held]] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.spread = Spread(self.shapes, self.snapshot.policy.spread_slowdown)
+        self.spread = Spread(self.shapes, slowdown_at(self.snapshot))
 
     @property
     def settled(self) -> frozenset[JobId]:
