@@ -10,6 +10,8 @@ from pathlib import Path
 
 from reconciler.domain.attempt import Attempt
 from reconciler.domain.cluster import Cluster, Device, DeviceKind
+from reconciler.domain.job import JobSpec
+from reconciler.domain.spread import PlacementClass
 from reconciler.domain.status import JobStatus
 from reconciler.domain.units import JobId
 from reconciler.engine.launches import Launches
@@ -18,6 +20,8 @@ from reconciler.engine.requests import process_count, run_ref
 from reconciler.errors import BackendError
 from reconciler.estimating.train_section import READ_KEYS
 from reconciler.launchers.measurements import Measurements, measurements
+from reconciler.planning.spread import placement_class
+from reconciler.planning.topology import layout
 from reconciler.snapshots.history import (
     MeasuredRun,
     history_from_json,
@@ -27,6 +31,8 @@ from reconciler.snapshots.history import (
 
 LEAST_STEPS = 3
 """Fewer timed steps are warming up."""
+LEAST_STEP_S = 1e-6
+"""A step that took less was not one; a job wrote these numbers, and some have no logarithm."""
 
 
 def ended_attempts(
@@ -50,16 +56,18 @@ def history_after(
     launches: Launches,
     cluster: Cluster,
     runs_dir: str,
+    weighs_places: bool,
     log: Log,
 ) -> bytes | None:
     """Return the history file with what ``ended`` attempts taught; None where they taught nothing.
 
-    Raises ``GitError`` where the old file is not one of this version.
+    ``weighs_places``: whether the policy says what being spread costs; only then is it told of a
+    gang how far it was.  Raises ``GitError`` where the old file is not one of this version.
     """
     new = []
     for status, attempt in ended:
         try:
-            run = _measured(status, attempt, launches, cluster, runs_dir)
+            run = _measured(status, attempt, launches, cluster, runs_dir, weighs_places)
         except (BackendError, OSError) as error:
             log.event("not-measured", job=status.job, attempt=attempt.id, why=error)
             continue
@@ -69,7 +77,12 @@ def history_after(
 
 
 def _measured(
-    status: JobStatus, attempt: Attempt, launches: Launches, cluster: Cluster, runs_dir: str
+    status: JobStatus,
+    attempt: Attempt,
+    launches: Launches,
+    cluster: Cluster,
+    runs_dir: str,
+    weighs_places: bool,
 ) -> MeasuredRun | None:
     """Return what an attempt measured; None for a command and for one that hardly trained."""
     if attempt.runs_command or attempt.ended_at is None:
@@ -79,7 +92,7 @@ def _measured(
         return None
     steps, training_s = int(told.metrics.get("steps", 0)), told.metrics.get("training_s", 0.0)
     device = _device(attempt, cluster)
-    if steps < LEAST_STEPS or training_s <= 0 or device is None:
+    if steps < LEAST_STEPS or training_s / steps < LEAST_STEP_S or device is None:
         return None
     spec, document = launches.pinned(status.job, attempt)
     train = document.get("train") or {}
@@ -101,7 +114,14 @@ def _measured(
         wall_s=told.metrics.get("wall_s"),
         raw_tokens_per_s=told.metrics.get("raw_tokens_per_s"),
         peak_bytes=None if is_cpu else _peak(told),
+        placement=_placement(spec, attempt, cluster) if weighs_places else None,
     )
+
+
+def _placement(spec: JobSpec, attempt: Attempt, cluster: Cluster) -> PlacementClass | None:
+    if attempt.gpus < 2:
+        return None
+    return placement_class(spec.gpus, attempt.allocation, layout(cluster))
 
 
 def _peak(told: Measurements) -> int | None:

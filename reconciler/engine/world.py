@@ -188,6 +188,7 @@ class LiveWorld:
             launches=self._parts.launches,
             cluster=snapshot.cluster,
             runs_dir=self._parts.runs_dir,
+            weighs_places=bool(snapshot.policy.spread_slowdown),
             log=self._parts.log,
         )
 

@@ -39,11 +39,14 @@ def slowdown(told: SpreadSlowdown, measured: SpreadMeasured) -> SpreadSlowdown:
     nodes, racks = _moved(told.nodes, measured.nodes), _moved(told.racks, measured.racks)
     if racks < nodes:
         of_nodes, of_racks = (
-            PSEUDO_RUNS + each.weight for each in (measured.nodes, measured.racks)
+            PSEUDO_RUNS + measured.nodes.weight,
+            PSEUDO_RUNS + measured.racks.weight,
         )
-        both = (of_nodes * log(nodes) + of_racks * log(racks)) / (of_nodes + of_racks)
-        nodes = racks = _rounded(exp(both))
-    return SpreadSlowdown(nodes=nodes, racks=max(racks, nodes, LEAST_OVER_RACKS))
+        both = _factor((of_nodes * nodes + of_racks * racks) / (of_nodes + of_racks))
+        return SpreadSlowdown(nodes=both, racks=max(both, LEAST_OVER_RACKS))
+    over_nodes = _factor(nodes) if measured.nodes.runs else told.nodes
+    over_racks = _factor(racks) if measured.racks.runs else told.racks
+    return SpreadSlowdown(nodes=over_nodes, racks=max(over_racks, over_nodes, LEAST_OVER_RACKS))
 
 
 def factor_of(slowdown: SpreadSlowdown, placed: PlacementClass | None) -> float:
@@ -61,11 +64,10 @@ def runs_behind(measured: SpreadMeasured, placed: PlacementClass) -> int:
 
 
 def _moved(told: float, measured: MeasuredSlowdown) -> float:
-    if not measured.runs:
-        return told
-    whole = PSEUDO_RUNS + measured.weight
-    return _rounded(exp((PSEUDO_RUNS * log(told) + measured.weight * log(measured.ratio)) / whole))
+    """Return the logarithm of a class's factor."""
+    held = PSEUDO_RUNS * log(told) + measured.weight * log(measured.ratio)
+    return held / (PSEUDO_RUNS + measured.weight)
 
 
-def _rounded(factor: float) -> float:
-    return max(round(factor, 2), 1.0)
+def _factor(logarithm: float) -> float:
+    return max(round(exp(logarithm), 2), 1.0)

@@ -100,7 +100,10 @@ class Assembler:
         """
         known = statuses.statuses if statuses is not None else {}
         kept = statuses.reservations if statuses is not None else {}
-        learned = learned_from(statuses.history if statuses is not None else None)
+        learned = learned_from(
+            statuses.history if statuses is not None else None,
+            reading.platform.policy.spread_slowdown,
+        )
         memory = self._remember(reading, inputs, learned)
         held = self._held(reading, kept, inputs)
         known, held, kept = apart(known, held, kept, memory.valid)
@@ -136,6 +139,7 @@ class Assembler:
             teams=reading.platform.teams,
             policy=reading.platform.policy,
             sizes=dict(sorted(sizes.items())),
+            measured_spread=learned.spread,
             planner_state=inputs.planner_state,
             status_commit=statuses.commit if statuses is not None else None,
             previous_look_at=inputs.previous_look_at,

@@ -4,7 +4,7 @@ The commit that records an attempt's end copies here what the attempt measured, 
 learn from is in git, never in a run folder, and a replay at any commit learns the same.  Only
 this file calibrates.  It stays small: the newest runs, and of like runs only a few.
 
-Version 1: runs.
+Version 1: runs.  Version 2: ``placement`` of a run; a file of version 1 has none, and is read.
 """
 
 import json
@@ -14,14 +14,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reconciler.domain.job import WorkloadFacts
+from reconciler.domain.spread import PlacementClass
 from reconciler.domain.units import AttemptId, Instant
 from reconciler.errors import GitError
 from reconciler.snapshots.plain import canonical_text, plain, restore
 
-VERSION = 1
+VERSION = 2
+READ_VERSIONS = (1, 2)
 RUNS_KEPT = 200
 LIKE_RUNS_KEPT = 8
-"""Of runs alike: more of them say little, and one sweep must not drive out all others."""
+"""Of runs alike in one placement class: more of them say little, and one sweep must not drive
+out all others."""
 BYTES_KEPT = 128 * 1024
 
 
@@ -55,11 +58,18 @@ class MeasuredRun:
     """Of all processes, padding counted."""
     peak_bytes: int | None = None
     """Largest ``max_memory_allocated`` of its GPUs; None on CPU slots."""
+    placement: PlacementClass | None = None
+    """How far its gang was spread; None for one device, and where the policy weighed no places."""
 
     @property
     def step_s(self) -> float:
         """Return the measured time of one optimizer step."""
         return self.training_s / self.steps
+
+    @property
+    def is_timed(self) -> bool:
+        """True where its steps took any time at all: what a job wrote may not."""
+        return self.steps > 0 and self.step_s > 0
 
     @property
     def likeness(self) -> "Likeness":
@@ -84,11 +94,11 @@ def with_runs(runs: Iterable[MeasuredRun], new: Iterable[MeasuredRun]) -> tuple[
     by_attempt = {run.attempt: run for run in (*runs, *new)}
     ordered = sorted(by_attempt.values(), key=lambda run: (run.ended_at, run.attempt))
     kept: list[MeasuredRun] = []
-    alike: Counter[Likeness] = Counter()
+    alike: Counter[tuple[Likeness, PlacementClass | None]] = Counter()
     size = 0
     for run in reversed(ordered):
-        alike[run.likeness] += 1
-        if alike[run.likeness] > LIKE_RUNS_KEPT:
+        alike[run.likeness, run.placement] += 1
+        if alike[run.likeness, run.placement] > LIKE_RUNS_KEPT:
             continue
         size += len(canonical_text(plain(run)).encode()) + 1
         if len(kept) == RUNS_KEPT or size > BYTES_KEPT:
@@ -112,7 +122,7 @@ def history_from_json(text: bytes | None) -> tuple[MeasuredRun, ...]:
         return ()
     try:
         document = json.loads(text)
-        if document.get("version") != VERSION:
+        if document.get("version") not in READ_VERSIONS:
             raise ValueError(f"it has version {document.get('version')}")
         return tuple(restore(MeasuredRun, each) for each in document["runs"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:

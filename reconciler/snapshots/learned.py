@@ -4,8 +4,9 @@ time of a step by likeness.
 Memory and speed are :func:`reconciler.estimating.refine.refined`: a factor that twenty published
 runs hold back, so that three runs of a fleet do not overrule two hundred.  How long a job takes
 rests first on runs alike (same model, task, tuner, data, length, batch and device), then on runs
-of the same model, task and tuner there, then on the formula.  All from one file of the status
-branch: the same bytes teach the same.
+of the same model, task and tuner there, then on the formula.  A gang that was spread counts with
+the time that it would have taken together, where the policy weighs places.  All from one file of
+the status branch: the same bytes teach the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,8 @@ from typing import Any, TypeVar
 
 from reconciler.domain.cluster import DeviceKind
 from reconciler.domain.job import SizeEstimate, WorkloadFacts
+from reconciler.domain.policy import SpreadSlowdown
+from reconciler.domain.spread import SpreadMeasured
 from reconciler.domain.units import Digest
 from reconciler.estimating.constants import Constants
 from reconciler.estimating.estimate import resized
@@ -28,7 +31,9 @@ from reconciler.estimating.refine import FleetRun, refined
 from reconciler.estimating.throughput import speed
 from reconciler.estimating.train_section import Setting, training_from
 from reconciler.estimating.training import Training
+from reconciler.planning.slowdown import factor_of, slowdown
 from reconciler.snapshots.history import Likeness, MeasuredRun, history_from_json, likeness
+from reconciler.snapshots.measured_spread import measured_spread
 from reconciler.specs.capacity import DeviceType
 from reconciler.specs.estimates import hardware_of, on_slots
 from reconciler.specs.model_catalogue import model_named_here, shipped_constants
@@ -70,6 +75,8 @@ class Learned:
     kinds: Mapping[Kind, tuple[float, ...]] = field(default_factory=dict)
     steps: Mapping[tuple[Likeness, int | None], int] = field(default_factory=dict)
     """Steps that a whole run took, by likeness and global batch."""
+    spread: SpreadMeasured = SpreadMeasured()
+    """What being spread cost, where the policy weighs places."""
 
     def memory_factor(self, one: SizeEstimate) -> float:
         """Return the factor on an estimate's memory, in steps of one per cent, so that every
@@ -117,12 +124,20 @@ class Learned:
 NOTHING_LEARNED = Learned()
 
 
+NOTHING_TOLD = SpreadSlowdown()
+
+
 @lru_cache(maxsize=4)
-def learned_from(text: bytes | None) -> Learned:
-    """Return what a history file teaches; nothing where there is none.  Raises ``GitError``."""
+def learned_from(text: bytes | None, told: SpreadSlowdown = NOTHING_TOLD) -> Learned:
+    """Return what a history file teaches; nothing where there is none.  Raises ``GitError``.
+
+    ``told`` is what the policy says of being spread.
+    """
     if text is None:
         return NOTHING_LEARNED
     runs = history_from_json(text)
+    spread = measured_spread(runs) if told else SpreadMeasured()
+    slower = slowdown(told, spread)
     known = [(run, *found) for run in runs if (found := _training_of(run)) is not None]
     constants = shipped_constants()
     taught = refined(
@@ -131,7 +146,8 @@ def learned_from(text: bytes | None) -> Learned:
     alike: dict[Likeness, list[float]] = {}
     kinds: dict[Kind, list[float]] = {}
     for run, training, gpu in known:
-        ratio = log(run.step_s / speed(training, gpu, constants).step_s)
+        together_s = run.step_s / factor_of(slower, run.placement)
+        ratio = log(together_s / speed(training, gpu, constants).step_s)
         alike.setdefault(run.likeness, []).append(ratio)
         kind = (run.facts.model, run.facts.task, run.facts.tuner, run.gpu_type)
         kinds.setdefault(kind, []).append(ratio)
@@ -143,6 +159,7 @@ def learned_from(text: bytes | None) -> Learned:
         alike={key: tuple(ratios) for key, ratios in alike.items()},
         kinds={key: tuple(ratios) for key, ratios in kinds.items()},
         steps=_steps(runs),
+        spread=spread,
     )
 
 
@@ -182,7 +199,7 @@ def _training_of(run: MeasuredRun) -> tuple[Training, Gpu] | None:
     """Return what the formulas are asked of a run; None where they cannot answer any more."""
     kind = DeviceKind.CPU_SLOT if run.is_cpu else DeviceKind.GPU
     gpu, _ = hardware_of(DeviceType(run.gpu_type, kind, 0.0))
-    if run.steps < 1 or run.training_s <= 0:
+    if not run.is_timed:
         return None
     try:
         model = model_named_here(run.facts.model)

@@ -17,6 +17,7 @@ def snapshot_digest(snapshot: Snapshot) -> Digest:
     return digest_of(
         {
             **_calendar(snapshot),
+            **_spread(snapshot),
             "now": snapshot.now,
             "previous_look_at": snapshot.previous_look_at,
             "status_commit": snapshot.status_commit,
@@ -55,6 +56,12 @@ def _calendar(snapshot: Snapshot) -> dict[str, Any]:
             for name, each in wanted.items()
         }
     return found
+
+
+def _spread(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what was measured of being spread; nothing where nothing was."""
+    measured = snapshot.measured_spread
+    return {"measured_spread": plain(measured)} if measured else {}
 
 
 def _desired(job: DesiredJob) -> list[Any]:

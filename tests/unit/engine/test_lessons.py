@@ -124,7 +124,13 @@ def test_a_job_like_it_is_expected_to_take_as_long_and_every_decision_replays(
 
 @pytest.mark.parametrize(
     "metrics",
-    [{"steps": 2.0}, {"steps": None}, {"training_s": 0.0}, {"training_s": -1.0}],
+    [
+        {"steps": 2.0},
+        {"steps": None},
+        {"training_s": 0.0},
+        {"training_s": -1.0},
+        {"training_s": 5e-324, "steps": 1e17},  # their quotient has no logarithm
+    ],
 )
 def test_a_run_that_hardly_trained_teaches_nothing(
     desk: Trainings, metrics: dict[str, float | None]

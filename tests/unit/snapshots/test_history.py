@@ -2,6 +2,7 @@
 
 import pytest
 
+from reconciler.domain.spread import PlacementClass
 from reconciler.errors import GitError
 from reconciler.snapshots.history import (
     BYTES_KEPT,
@@ -11,15 +12,39 @@ from reconciler.snapshots.history import (
     history_to_json,
     with_runs,
 )
+from reconciler.snapshots.plain import canonical_text, plain
 from tests.unit.snapshots.measured import a_run, some_facts
 
 
 def test_runs_come_back_as_they_were_written() -> None:
-    runs = (a_run(1), a_run(2, outcome="stopped", peak_bytes=None, wall_s=12.5, is_cpu=True))
+    runs = (
+        a_run(1),
+        a_run(2, outcome="stopped", peak_bytes=None, wall_s=12.5, is_cpu=True),
+        *(a_run(3 + number, placement=each) for number, each in enumerate(PlacementClass)),
+    )
 
     assert history_from_json(history_to_json(runs)) == runs
     assert history_from_json(None) == ()
     assert history_from_json(history_to_json(())) == ()
+
+
+def test_a_file_of_version_1_is_read_and_written_as_the_present_one() -> None:
+    run = plain(a_run(1))
+    del run["placement"]
+    text = canonical_text({"runs": [run], "version": 1}).encode()
+
+    assert history_from_json(text) == (a_run(1),)
+    assert history_from_json(history_to_json(history_from_json(text))) == (a_run(1),)
+
+
+def test_runs_alike_are_kept_in_each_placement_class() -> None:
+    together = [a_run(number, placement=PlacementClass.TOGETHER) for number in range(20)]
+    apart = [a_run(number, placement=PlacementClass.RACKS) for number in range(20, 23)]
+
+    kept = with_runs(apart, together)
+
+    assert [run.placement for run in kept].count(PlacementClass.RACKS) == len(apart)
+    assert len(kept) == LIKE_RUNS_KEPT + len(apart)
 
 
 def test_a_new_run_is_one_new_line() -> None:
@@ -60,7 +85,7 @@ def test_the_file_stays_small_whatever_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"[]", b'{"version":2,"runs":[]}', b'{"version":1,"runs":[{"attempt":"x"}]}']
+    "text", [b"", b"[]", b'{"version":3,"runs":[]}', b'{"version":1,"runs":[{"attempt":"x"}]}']
 )
 def test_a_file_nobody_here_writes_is_refused(text: bytes) -> None:
     with pytest.raises(GitError, match=r"history\.json"):
