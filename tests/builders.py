@@ -21,6 +21,7 @@ from reconciler.domain.job import GangSize, JobSpec, Submission
 from reconciler.domain.policy import Policy
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Desired, DesiredJob, Snapshot
+from reconciler.domain.spread import MeasuredSlowdown, SpreadMeasured
 from reconciler.domain.status import Hold, JobPhase, JobStatus
 from reconciler.domain.team import Team
 from reconciler.domain.units import AttemptId, CommitId, Instant, JobId, Seconds, TeamName
@@ -99,6 +100,7 @@ def a_snapshot(
     others: Mapping[str, Mapping[str, Any]] | None = None,
     teams: Mapping[str, Mapping[str, Any]] | None = None,
     policy: Policy | Mapping[str, Any] | None = None,
+    measured_spread: Mapping[str, Mapping[str, Any]] | None = None,
     rewritten: bool = False,
     allowed_prune: int = 0,
     previous_look_ago: str | None = None,
@@ -109,6 +111,7 @@ def a_snapshot(
 
     ``running`` jobs have a live attempt, ``pending`` ones none (and no status unless they name
     something that only a status can hold), ``others`` are in the ``phase`` they name.
+    ``measured_spread`` is what runs measured of a placement class.
     """
     world = _World(at=instant(now), cluster=a_cluster(nodes))
     for name, job in sorted((running or {}).items()):  # devices are given in this order
@@ -127,6 +130,8 @@ def a_snapshot(
             None if previous_look_ago is None else Instant(world.at - seconds(previous_look_ago))
         ),
     )
+    measured = {name: MeasuredSlowdown(**of) for name, of in (measured_spread or {}).items()}
+    snapshot = replace(snapshot, measured_spread=SpreadMeasured(**measured))
     return with_calendar(snapshot, reservations or {}, budgets or {})
 
 

@@ -76,7 +76,8 @@ def test_kinds_are_pooled_each_against_its_own_runs_together() -> None:
 
     measured = measured_spread(runs).nodes
 
-    assert (measured.ratio, measured.runs, measured.weight) == (pytest.approx(1.2), 3, 1.5)
+    assert measured.ratio == pytest.approx(1.2)
+    assert (measured.runs, measured.weight) == (3, 1.5)
 
 
 @pytest.mark.parametrize("slower", [0.01, 0.5, 3.0, 1_000.0])
