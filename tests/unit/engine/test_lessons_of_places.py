@@ -10,7 +10,7 @@ from reconciler.cycle import CycleReport
 from reconciler.domain.plan import Verb
 from reconciler.domain.reason import Reason
 from reconciler.domain.spread import MeasuredSlowdown, PlacementClass, SpreadMeasured
-from reconciler.domain.units import JobId
+from reconciler.domain.units import CommitId, JobId
 from reconciler.engine.replay import Replayer
 from reconciler.planning.plan import plan
 from tests.unit.engine.test_lessons import METRICS, Trainings
@@ -56,26 +56,23 @@ class Boxes(Trainings):
         self.live.commit({f"jobs/team/{name}.yaml": json.dumps(document)})
 
     def run_one(self, name: str, *, slower: float = 1.0) -> None:
-        """Let a gang of six be submitted, run and end, with steps that take so many times as
-        long."""
+        """Let a gang of six start, run and end, with steps that take so many times as long."""
         self.gang(name, 6, "1h")
         self.cycle()
         self.cycle()
         self.end_training(name, None, training_s=METRICS["training_s"] * slower)
         self.cycle()
-        self.cycle()
 
-    def after_six_runs(self, slowdown: str) -> CycleReport:
+    def after_four_runs(self) -> CycleReport:
         """Return the cycle in which a gang of six fits on two racks, or in a box in 20 minutes.
 
-        Three like it ran together before, and three over two racks took 2.5 times as long.
+        One like it ran together before, and three over two racks took 2.5 times as long.
         """
-        self.conf(slowdown)
-        for number in (1, 2, 3):
-            self.run_one(f"together-{number}")
+        self.conf(SLOWDOWN)
+        self.run_one("together")
         for name, gpus in (("left", 5), ("right", 5), ("box", 8)):
             self.gang(name, gpus, f"{BOX_S}s" if name == "box" else "40h")
-            self.cycle()
+        self.cycle()
         began = self.now
         for number in (1, 2, 3):
             self.run_one(f"apart-{number}", slower=2.5)
@@ -94,35 +91,35 @@ WIDE = JobId("team/wide")
 def test_a_gang_waits_for_a_box_because_those_before_it_were_slow_over_racks(
     boxes: Boxes,
 ) -> None:
-    snapshot = boxes.after_six_runs(SLOWDOWN).snapshot
+    snapshot = boxes.after_four_runs().snapshot
 
     assert [run.placement for run in boxes.history()] == (
-        [PlacementClass.TOGETHER] * 3 + [PlacementClass.RACKS] * 3
+        [PlacementClass.TOGETHER] + [PlacementClass.RACKS] * 3
     )
     assert snapshot.measured_spread == SpreadMeasured(
-        racks=MeasuredSlowdown(ratio=2.5, weight=1.5, runs=3)
+        racks=MeasuredSlowdown(ratio=2.5, weight=0.75, runs=3)
     )
     decided, _ = plan(snapshot)
     untaught, _ = plan(replace(snapshot, measured_spread=SpreadMeasured()))
     assert decided.decisions[WIDE].reason is Reason.BETTER_PLACE_SOON
     assert untaught.decisions[WIDE].verb is Verb.START
+    _is_derived_again(boxes.live.remote.tip("status/lab"), boxes.repo)
 
 
-def test_every_decision_is_derived_again_from_commits_alone(boxes: Boxes) -> None:
-    boxes.after_six_runs(SLOWDOWN)
-
-    tip = boxes.live.remote.tip("status/lab")
+def _is_derived_again(tip: CommitId | None, repo: Path) -> None:
     assert tip is not None
-    replayer = Replayer(boxes.repo)
-    replayed = list(replayer.replay_all(tip))
-    last = replayer.snapshot(replayer.newest_decision(tip))
+    replayer = Replayer(repo)
+    replayed = [each for each in replayer.replay_all(tip) if each.is_decision]
+    last = replayer.snapshot(tip)
     assert last is not None and last.measured_spread
-    assert all(each.holds for each in replayed if each.is_decision)
-    assert sum(each.is_decision for each in replayed) > 12
+    assert len(replayed) > 10
+    assert all(each.holds for each in replayed)
 
 
 def test_without_a_word_in_the_policy_nothing_is_kept_of_places(boxes: Boxes) -> None:
-    snapshot = boxes.after_six_runs("order: score").snapshot
+    boxes.conf("order: value")
+    boxes.run_one("together")
 
-    assert {run.placement for run in boxes.history()} == {None}
-    assert not snapshot.measured_spread
+    (run,) = boxes.history()
+    assert run.gpus == 6
+    assert run.placement is None
