@@ -49,7 +49,7 @@ def slowdown(told: SpreadSlowdown, measured: SpreadMeasured) -> SpreadSlowdown:
     return SpreadSlowdown(nodes=over_nodes, racks=max(over_racks, over_nodes, LEAST_OVER_RACKS))
 
 
-def factor_of(slowdown: SpreadSlowdown, placed: PlacementClass | None) -> float:
+def times_as_long(slowdown: SpreadSlowdown, placed: PlacementClass | None) -> float:
     """Return how many times as long a gang takes in one class; 1 where the class is not known."""
     if placed is PlacementClass.RACKS:
         return slowdown.racks

@@ -15,7 +15,7 @@ from reconciler.domain.job import GpuRequest, Interconnect, TopologyDomain
 from reconciler.domain.policy import SpreadSlowdown
 from reconciler.domain.spread import PlacementClass
 from reconciler.planning.shapes import Shapes
-from reconciler.planning.slowdown import factor_of
+from reconciler.planning.slowdown import times_as_long
 from reconciler.planning.topology import Layout, Shape, bits_of, positions, shape
 
 SOONER_TOGETHER = "ends sooner if it waits for a place that is closer together"
@@ -65,11 +65,11 @@ class Spread:
 
     def factor_of_rows(self, request: GpuRequest, rows: Iterable[int]) -> float:
         """Return how many times as long a gang takes on ``rows`` as in its best place."""
-        return factor_of(self.slowdown, self._class_of_rows(request, rows))
+        return times_as_long(self.slowdown, self._class_of_rows(request, rows))
 
     def factor(self, request: GpuRequest, devices: int) -> float:
         """Return how many times as long a gang takes on ``devices`` as in its best place."""
-        return factor_of(self.slowdown, self.placed(request, devices))
+        return times_as_long(self.slowdown, self.placed(request, devices))
 
     def placed(self, request: GpuRequest, devices: int) -> PlacementClass:
         """Return how far a gang is spread on ``devices``."""

@@ -31,7 +31,7 @@ from reconciler.estimating.refine import FleetRun, refined
 from reconciler.estimating.throughput import speed
 from reconciler.estimating.train_section import Setting, training_from
 from reconciler.estimating.training import Training
-from reconciler.planning.slowdown import factor_of, slowdown
+from reconciler.planning.slowdown import slowdown, times_as_long
 from reconciler.snapshots.history import Likeness, MeasuredRun, history_from_json, likeness
 from reconciler.snapshots.measured_spread import measured_spread
 from reconciler.specs.capacity import DeviceType
@@ -146,7 +146,7 @@ def learned_from(text: bytes | None, told: SpreadSlowdown = NOTHING_TOLD) -> Lea
     alike: dict[Likeness, list[float]] = {}
     kinds: dict[Kind, list[float]] = {}
     for run, training, gpu in known:
-        together_s = run.step_s / factor_of(slower, run.placement)
+        together_s = run.step_s / times_as_long(slower, run.placement)
         ratio = log(together_s / speed(training, gpu, constants).step_s)
         alike.setdefault(run.likeness, []).append(ratio)
         kind = (run.facts.model, run.facts.task, run.facts.tuner, run.gpu_type)

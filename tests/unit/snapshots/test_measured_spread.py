@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.domain.policy import SpreadSlowdown
 from reconciler.domain.spread import PlacementClass, SpreadMeasured
-from reconciler.planning.slowdown import PSEUDO_RUNS, factor_of, slowdown
+from reconciler.planning.slowdown import PSEUDO_RUNS, slowdown, times_as_long
 from reconciler.snapshots.history import MeasuredRun, history_to_json
 from reconciler.snapshots.learned import learned_from
 from reconciler.snapshots.measured_spread import LEAST_RUNS, MOST, measured_spread
@@ -183,7 +183,7 @@ def test_a_gang_that_was_spread_teaches_how_long_it_takes_together() -> None:
 
     learned = learned_from(text, TOLD)
 
-    factor = factor_of(slowdown(TOLD, learned.spread), RACKS)
+    factor = times_as_long(slowdown(TOLD, learned.spread), RACKS)
     (ratios,), (told_nothing,) = learned.alike.values(), learned_from(text).alike.values()
     assert 1.28 < factor < 1.5
     assert sum(told_nothing) == pytest.approx(sum(ratios) + 4 * log(factor))
