@@ -4,7 +4,8 @@ A device is a GPU or a CPU slot.  Node states come from policy files (cordoned, 
 from what launchers and devices observe (down); the snapshot holds the joined view.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from reconciler.domain.units import DeviceId, NodeName
@@ -37,11 +38,27 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caches:
+    """What lies on a node's own disks already, named as ``train.model`` and ``train.dataset``
+    name it; sorted."""
+
+    models: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.models or self.data)
+
+
+NO_CACHES = Caches()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     name: NodeName
     rack: str
     devices: tuple[Device, ...]
     state: NodeState = NodeState.READY
+    caches: Caches = NO_CACHES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +67,10 @@ class Cluster:
 
     id: str
     nodes: tuple[Node, ...]
+    rack_watts: Mapping[str, int] = field(default_factory=dict)
+    """Watts the devices of a rack may draw together; a rack that is not named has no cap."""
+    device_watts: Mapping[str, int] = field(default_factory=dict)
+    """Watts a device of a type draws in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ document: both are as good as the content, and 10,000 jobs cost milliseconds.
 
 from typing import Any
 
+from reconciler.domain.cluster import Cluster
 from reconciler.domain.snapshot import DesiredJob, Snapshot
 from reconciler.domain.units import Digest
 from reconciler.snapshots.plain import digest_of, plain
@@ -30,7 +31,7 @@ def snapshot_digest(snapshot: Snapshot) -> Digest:
             },
             "statuses": sorted(snapshot.statuses),
             "observations": plain(snapshot.observations),
-            "cluster": plain(snapshot.cluster),
+            "cluster": _cluster(snapshot.cluster),
             "teams": plain(snapshot.teams),
             "policy": plain(snapshot.policy),
             "sizes": {
@@ -55,6 +56,15 @@ def _calendar(snapshot: Snapshot) -> dict[str, Any]:
             name: [each.commit, each.spec_digest, plain(each.held.occurrences)]
             for name, each in wanted.items()
         }
+    return found
+
+
+def _cluster(cluster: Cluster) -> dict[str, Any]:
+    """Return a cluster as it was told before nodes had caches and racks caps, where it has none."""
+    found = {name: said for name, said in plain(cluster).items() if said != {}}
+    for node, said in zip(cluster.nodes, found["nodes"], strict=True):
+        if not node.caches:
+            del said["caches"]
     return found
 
 

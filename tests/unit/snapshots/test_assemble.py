@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.domain.cluster import Cluster, Device, DeviceKind, Node, NodeState
+from reconciler.domain.cluster import Caches, Cluster, Device, DeviceKind, Node, NodeState
 from reconciler.domain.job import PriorityClass
 from reconciler.domain.reason import Reason
 from reconciler.domain.reservation import ReservationPhase, ReservationStatus
@@ -21,11 +21,13 @@ from reconciler.specs.reading import read_specs
 from reconciler.store.git.cat_file import GitTree
 from reconciler.store.spec_source import SpecSource
 from reconciler.store.status_tree import StatusTree
+from tests.builders import a_snapshot
 from tests.git_worlds import GRACE
 from tests.live_fleets import Fleet
 
 JOB = JobId("team/a")
 NODE = NodeName("node-1")
+BEFORE_CACHES = "sha256:5d4edc3cb0037ba53ecb51cf8a7ec8880e4b637d6754413cf5e344e90b27a118"
 
 
 @pytest.fixture
@@ -154,6 +156,16 @@ def test_any_other_fact_is_another_digest(fleet: Fleet, other: dict[str, Any]) -
     fleet.commit(fleet.job("a"))
 
     assert snapshot_digest(assembled(fleet)) != snapshot_digest(assembled(fleet, **other))
+
+
+def test_what_no_node_had_cached_has_the_digest_it_always_had() -> None:
+    snapshot = a_snapshot(nodes={"n1": 8, "n2": {"gpus": 4, "rack": "r2"}}, pending={"a": {}})
+    (one, *others) = snapshot.cluster.nodes
+    with_caches = replace(one, caches=Caches(models=("Qwen/Qwen3-8B",)))
+    cluster = replace(snapshot.cluster, nodes=(with_caches, *others))
+
+    assert snapshot_digest(snapshot) == BEFORE_CACHES
+    assert snapshot_digest(replace(snapshot, cluster=cluster)) != BEFORE_CACHES
 
 
 def test_an_edit_of_opaque_keys_is_another_digest(fleet: Fleet) -> None:
