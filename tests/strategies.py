@@ -29,13 +29,30 @@ def orders() -> st.SearchStrategy[Order]:
 
 
 @st.composite
-def clusters(draw: st.DrawFn, *, calm: bool = False) -> dict[str, dict[str, Any]]:
+def clusters(
+    draw: st.DrawFn, *, calm: bool = False, capped: bool = False
+) -> dict[str, dict[str, Any]]:
     """One to four nodes of up to eight GPUs, in the spelling of ``a_cluster``.
 
-    A ``calm`` cluster is small, ready and of one type, so that jobs compete for it.
+    A ``calm`` cluster is small, ready and of one type, so that jobs compete for it.  Some racks of
+    a ``capped`` one have the power for only some of their devices.
     """
+    power = {}
+    if capped:
+        power = {rack: draw(st.sampled_from((None,) * 3 + (1, 3, 4, 6))) for rack in ("r1", "r2")}
     if calm:
-        return {f"n{i}": {"gpus": 4} for i in range(draw(st.integers(1, 2)))}
+        count = draw(st.integers(1, 2))
+        nodes = {f"n{i}": {"gpus": 4, "rack": "r1"} for i in range(count)}
+    else:
+        nodes = draw(_mixed())
+    for node in nodes.values():
+        if power.get(node["rack"]) is not None:
+            node["rack_gpus"] = power[node["rack"]]
+    return nodes
+
+
+@st.composite
+def _mixed(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
     count = draw(st.integers(1, 4))
     return {
         f"n{i}": {
@@ -63,10 +80,16 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+MEASURED_SPREAD = {
+    "nodes": {"ratio": 1.6, "weight": 4.0, "runs": 8},
+    "racks": {"ratio": 1.1, "weight": 12.5, "runs": 20},
+}
+
+
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
     """A random moment of a small fleet: jobs in every phase, files in every state."""
-    nodes = draw(clusters())
+    nodes = draw(clusters(capped=True))
     names = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=9))
     floor = _Floor(nodes)
     running: dict[str, Any] = {}
@@ -98,6 +121,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
                 st.sampled_from((SpreadSlowdown(), SpreadSlowdown(nodes=1.05, racks=1.28)))
             ),
         },
+        measured_spread=draw(st.sampled_from(({}, MEASURED_SPREAD))),
     )
     used = {
         TeamName(team): Used(gpu_seconds=draw(st.sampled_from((1, 50_000))), at=snapshot.now)

@@ -5,7 +5,7 @@ small mappings, durations as ``50m``.  A key it does not know is an error, never
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from hashlib import sha256
@@ -21,6 +21,7 @@ from reconciler.domain.attempt import (
 )
 from reconciler.domain.cluster import (
     Allocation,
+    Caches,
     Cluster,
     Device,
     DeviceKind,
@@ -60,6 +61,7 @@ NOW = Instant(1_772_442_000)
 TEAM = "research"
 CLUSTER_ID = "lab"
 GPU_TYPE = "A100-80GB"
+WATTS = 700
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
@@ -101,8 +103,13 @@ def a_node(
     islands: int = 1,
     state: str = "ready",
     kind: str = "gpu",
+    models: Sequence[str] = (),
+    data: Sequence[str] = (),
 ) -> Node:
-    """Return a node whose GPUs are split evenly over ``islands`` (0: no NVLink at all)."""
+    """Return a node whose GPUs are split evenly over ``islands`` (0: no NVLink at all).
+
+    ``models`` and ``data`` are cached on it.
+    """
     per_island = gpus // islands if islands else 0
     devices = tuple(
         Device(
@@ -114,17 +121,35 @@ def a_node(
         )
         for i in range(gpus)
     )
-    return Node(name=NodeName(name), rack=rack, devices=devices, state=NodeState(state))
+    return Node(
+        name=NodeName(name),
+        rack=rack,
+        devices=devices,
+        state=NodeState(state),
+        caches=Caches(models=tuple(models), data=tuple(data)),
+    )
 
 
 def a_cluster(nodes: Mapping[str, int | Mapping[str, Any]] | None = None) -> Cluster:
-    """Return a cluster from GPU counts or keywords of :func:`a_node` by node name."""
-    given = {"n1": 8} if nodes is None else nodes
-    made = (
-        a_node(name, node) if isinstance(node, int) else a_node(name, **node)
-        for name, node in given.items()
+    """Return a cluster from GPU counts or keywords of :func:`a_node` by node name.
+
+    A node's ``rack_gpus`` says how many devices its rack has the power for at once.
+    """
+    made: list[Node] = []
+    rack_watts: dict[str, int] = {}
+    for name, said in ({"n1": 8} if nodes is None else nodes).items():
+        node = {"gpus": said} if isinstance(said, int) else dict(said)
+        powered = node.pop("rack_gpus", None)
+        made.append(a_node(name, **node))
+        if powered is not None:
+            rack_watts[made[-1].rack] = powered * WATTS
+    types = {device.type for node in made for device in node.devices}
+    return Cluster(
+        id=CLUSTER_ID,
+        nodes=tuple(sorted(made, key=lambda node: node.name)),
+        rack_watts=rack_watts,
+        device_watts=dict.fromkeys(sorted(types), WATTS) if rack_watts else {},
     )
-    return Cluster(id=CLUSTER_ID, nodes=tuple(sorted(made, key=lambda node: node.name)))
 
 
 def devices_of(cluster: Cluster, where: Mapping[str, list[int]]) -> Allocation:
@@ -151,6 +176,7 @@ def a_spec(
     interconnect: str = "any",
     priority: str = "P2",
     model: str = "",
+    data: tuple[str, ...] | list[str] = (),
     max_steps: int | None = None,
     after: tuple[str, ...] | list[str] = (),
     grace: str | int = "2m",
@@ -173,7 +199,7 @@ def a_spec(
             min_memory_gib=min_memory_gib,
             interconnect=Interconnect(interconnect),
         ),
-        facts=WorkloadFacts(model=model, max_steps=max_steps),
+        facts=WorkloadFacts(model=model, data=tuple(data), max_steps=max_steps),
         priority=PriorityClass[priority],
         after=tuple(a_job_id(job) for job in after),
         grace_s=seconds(grace),

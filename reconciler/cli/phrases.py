@@ -20,6 +20,7 @@ PHRASES: Mapping[Reason, str] = {
     Reason.QUOTA_EXCEEDED: "its team's quota is used up",
     Reason.BUDGET_EXCEEDED: "its budget has too few GPU-hours left",
     Reason.GPUS_RESERVED: "the free GPUs are reserved",
+    Reason.RACK_POWER: "its rack has no power for more GPUs",
     Reason.RESERVATION_PLANNED: "starts inside its reservation",
     Reason.DEPENDENCY_RUNNING: "waits for another job",
     Reason.DEPENDENCY_FAILED: "held by its `after:`",

@@ -21,6 +21,7 @@ class Reason(StrEnum):
     QUOTA_EXCEEDED = "quota_exceeded"
     BUDGET_EXCEEDED = "budget_exceeded"
     GPUS_RESERVED = "gpus_reserved"
+    RACK_POWER = "rack_power"
     RESERVATION_PLANNED = "reservation_planned"
     DEPENDENCY_RUNNING = "dependency_running"
     DEPENDENCY_FAILED = "dependency_failed"

@@ -25,11 +25,13 @@ from reconciler.planning.counterfactual import Suggestion
 from reconciler.planning.eligibility import counted, words
 from reconciler.planning.fair_use import Factors, factor_of, fair_use_words
 from reconciler.planning.placement import fits, place
+from reconciler.planning.power import share_power
 from reconciler.planning.priority import ScoreParts, rank_instant, score, weights_of
 from reconciler.planning.quota import ALL_TYPES
 from reconciler.planning.risk import Risk
 from reconciler.planning.settle import refusal
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.slowdown import runs_behind, slowdown_at, times_as_long
 from reconciler.planning.spread import Spread
 from reconciler.planning.standing import Standing, standing, standings
 from reconciler.planning.topology import allocation_of, bits_of
@@ -52,6 +54,10 @@ class Apart:
     allocation: Allocation
     end_p50: Instant
     """When it would end so, as long as it takes when spread."""
+    slowdown: float
+    """How many times as long it takes so as in its best place."""
+    runs: int
+    """How many runs of the fleet that rests on besides the policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +163,7 @@ class _Checks:
         self._here = here
         self._shapes = shapes
         self._books = open_books(snapshot, shapes)
+        share_power(snapshot, shapes, self._books)
         self.agenda = keep_agenda(snapshot, shapes, self._books)
 
     def all(self) -> Iterator[Check]:
@@ -213,7 +220,7 @@ class _Checks:
         if not self._shapes.can_ever_fit(spec.gpus):
             said = f"the cluster has no place for {words(spec.gpus, where.unit)}"
             return Check(name="cluster", is_met=False, words=said)
-        ready = fits(shape, where.ready, where)
+        ready = fits(shape, where.up, where)
         said = "ready nodes have" if ready else "only nodes that are not ready have"
         return Check(name="cluster", is_met=ready, words=f"{said} {words(spec.gpus, where.unit)}")
 
@@ -230,7 +237,7 @@ class _Checks:
             parts.append(f"{use.held(spec.team, name, now)} of {quota[name]} {kind}")
         allowed = use.allowed(spec.team, spec.gpus.count, now, Instant(now + 1))
         said = f"team {spec.team} holds {', '.join(parts)}; this asks for {spec.gpus.count}"
-        return Check(name="quota", is_met=fits(shape, where.ready & allowed, where), words=said)
+        return Check(name="quota", is_met=fits(shape, where.up & allowed, where), words=said)
 
     def _agenda(self, spec: JobSpec, status: JobStatus) -> Iterator[Check]:
         """Yield what budgets and reservations say; nothing where there are none."""
@@ -254,8 +261,8 @@ class _Checks:
         )
         reach = reach_s(spec, left_s, ran_s=status.ran_s, policy=snapshot.policy)
         where, shape = shapes.where, shapes.of(spec.gpus)
-        open_to = where.ready & agenda.calendar.open_to(spec, snapshot.now, reach, where)
-        kept = counted((where.ready & ~open_to).bit_count(), where.unit)
+        open_to = where.up & agenda.calendar.open_to(spec, snapshot.now, reach, where)
+        kept = counted((where.up & ~open_to).bit_count(), where.unit)
         said = f"{kept} kept from it by reservations, open or opening before it could leave"
         yield Check(name="reservation", is_met=fits(shape, open_to, where), words=said)
 
@@ -271,6 +278,9 @@ class _Checks:
             f"needs {words(spec.gpus, where.unit)}; {counted(number, where.unit)} of the kind"
             f" {'is' if number == 1 else 'are'} free, at most {most} on a node"
         )
+        dark = where.up & ~where.ready & wanted
+        if dark:
+            said += f"; the power of their racks keeps {counted(dark.bit_count(), where.unit)} idle"
         return Check(name="gpus", is_met=fits(shape, free, where), words=said)
 
     def apart(self) -> Apart | None:
@@ -284,10 +294,15 @@ class _Checks:
         if devices is None:
             return None
         whole = remaining.total(spec, snapshot.sizes.get(spec.id, ()), snapshot.policy)
-        factor = Spread(self._shapes, snapshot.policy.spread_slowdown).factor(spec.gpus, devices)
+        spread = Spread(self._shapes, slowdown_at(snapshot))
+        placed = spread.placed(spec.gpus, devices)
+        factor = times_as_long(spread.slowdown, placed)
         left = remaining.of_pending(status, spec, whole).times(factor)
         return Apart(
-            allocation=allocation_of(devices, where), end_p50=Instant(snapshot.now + left.p50)
+            allocation=allocation_of(devices, where),
+            end_p50=Instant(snapshot.now + left.p50),
+            slowdown=factor,
+            runs=runs_behind(snapshot.measured_spread, placed),
         )
 
     def _board(self) -> Board:

@@ -141,11 +141,11 @@ class Room:
 
         Where nobody has to be asked to leave is better than where somebody has.
         """
-        if not fits(self._shape, self._everything, self._where):
+        if not fits(self._shape, self._where.most, self._where):
             return Refusal(Reason.NEVER_FITS, "the cluster has no such place")
         within, said = self._within_quota(start, end)
         free = self._hard.free_between(max(start, self._now), end)
-        if not fits(self._shape, self._where.ready & within, self._where):
+        if not fits(self._shape, self._where.up & within, self._where):
             return Refusal(Reason.QUOTA_EXCEEDED, said)
         if said := self._budget(self._held, start, end):
             return Refusal(Reason.BUDGET_EXCEEDED, said)

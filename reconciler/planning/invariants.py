@@ -21,6 +21,7 @@ from reconciler.errors import InvariantError
 from reconciler.planning.calendar_rules import check_calendar
 from reconciler.planning.decisions import Decisions, Lazy
 from reconciler.planning.elastic import legal_sizes
+from reconciler.planning.power_rules import check_power
 from reconciler.planning.quota import ALL_TYPES, account_of, limits
 from reconciler.planning.standing import Standing, standings
 
@@ -38,6 +39,7 @@ def check(snapshot: Snapshot, plan: Plan) -> None:
     _no_device_twice(jobs, plan)
     _gangs_whole(snapshot, plan)
     _quota_kept(snapshot, jobs, plan)
+    check_power(snapshot, jobs, (held for _, _, held in _held(jobs, plan)))
     _victims_serve(snapshot, jobs, plan)
     _actions_match(jobs, plan)
     check_calendar(snapshot, jobs, plan)

@@ -2,20 +2,31 @@
 
 A gang's devices are of one type and inside one domain (NVLink island, node, rack, cluster).
 Among the places that fit, the order is: fewest nodes, fewest racks, fewest islands, least left
-over beside it (best fit), the request's order of types, the node's name.  Gangs over several nodes
-use equal counts per node where that costs no more than twice the fewest nodes.
+over beside it (best fit), most of the job's model and data there already (``Shape.near``), the
+request's order of types, the node's name.  Gangs over several nodes use equal counts per node where
+that costs no more than twice the fewest nodes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
-from reconciler.domain.job import TopologyDomain
+from reconciler.domain.job import TopologyDomain, WorkloadFacts
+from reconciler.planning.caches import nearest_first
 from reconciler.planning.topology import Layout, NodeBits, Shape, lowest, positions
 
 Cost: TypeAlias = tuple[int, ...]
 
 FEW = 16
 """So few devices are sooner counted one by one than node by node."""
+
+
+def shape_for(shape: Shape, facts: WorkloadFacts, where: Layout) -> Shape:
+    """Return the shape of a job that reads this: it is placed near what nodes have of it."""
+    if not where.caches:
+        return shape
+    near = where.caches.near(facts.model, facts.data)
+    return replace(shape, near=near) if near else shape
 
 
 def place(shape: Shape, free: int, where: Layout) -> int | None:
@@ -52,7 +63,7 @@ def fits(shape: Shape, free: int, where: Layout) -> bool:
 
 def fits_empty(shape: Shape, where: Layout) -> bool:
     """True if the gang fits the declared cluster with nothing running and every node ready."""
-    return fits(shape, (1 << len(where.devices)) - 1, where)
+    return fits(shape, where.most, where)
 
 
 def _domains(shape: Shape, where: Layout) -> Iterator[int]:
@@ -75,27 +86,62 @@ def _places(shape: Shape, usable: int, where: Layout) -> Iterator[tuple[Cost, in
         if found is not None:
             one_node = True
             islands, beside, left, devices = found
-            yield (1, 1, islands, beside, left, position), devices
+            far = -shape.near.get(node.name, 0) if shape.near else 0
+            yield (1, 1, islands, beside, left, far, position), devices
     if one_node or shape.within in (TopologyDomain.NVLINK, TopologyDomain.NODE):
         return
     one_rack = False
     for rack in where.racks:
-        found_many = _over_nodes(shape.count, usable, [where.nodes[p] for p in rack])
+        here = _near_first([where.nodes[p] for p in rack], shape, usable)
+        found_many = _over_nodes(shape.count, usable, here)
         if found_many is not None:
             one_rack = True
             nodes, left, devices = found_many
-            yield (nodes, 1, 0, 0, left, rack[0]), devices
+            yield (nodes, 1, 0, 0, left, _far(devices, here, shape), rack[0]), devices
     if one_rack or shape.within is TopologyDomain.RACK:
         return
     by_rack = sorted(
         where.racks,
         key=lambda rack: (-sum((usable & where.nodes[p].all).bit_count() for p in rack), rack),
     )
-    in_order = [where.nodes[position] for rack in by_rack for position in rack]
+    in_order = [
+        node
+        for rack in _racks_near_first(by_rack, shape, usable, where)
+        for node in _near_first([where.nodes[position] for position in rack], shape, usable)
+    ]
     found_many = _over_nodes(shape.count, usable, in_order, tightest=False)
     if found_many is not None:
         nodes, left, devices = found_many
-        yield (nodes, len(where.racks), 0, 0, left, 0), devices
+        yield (nodes, len(where.racks), 0, 0, left, _far(devices, in_order, shape), 0), devices
+
+
+def _near_first(nodes: Sequence[NodeBits], shape: Shape, usable: int) -> Sequence[NodeBits]:
+    """Return nodes in their order, but of those with as much free the nearest first."""
+    near = shape.near
+    if not near:
+        return nodes
+    alike = [(usable & node.all).bit_count() for node in nodes]
+    return nearest_first(nodes, alike, [near.get(node.name, 0) for node in nodes])
+
+
+def _racks_near_first(
+    racks: Sequence[Sequence[int]], shape: Shape, usable: int, where: Layout
+) -> Sequence[Sequence[int]]:
+    """Return racks in their order, but of those alike node by node the nearest first."""
+    near, nodes = shape.near, where.nodes
+    if not near:
+        return racks
+    alike = [tuple((usable & nodes[p].all).bit_count() for p in rack) for rack in racks]
+    worth = [
+        sum(near.get(nodes[p].name, 0) for p in rack if usable & nodes[p].all) for rack in racks
+    ]
+    return nearest_first(racks, alike, worth)
+
+
+def _far(devices: int, nodes: Iterable[NodeBits], shape: Shape) -> int:
+    """Return how little the nodes of a place are worth to the job together."""
+    near = shape.near
+    return -sum(near.get(node.name, 0) for node in nodes if node.all & devices) if near else 0
 
 
 def _in_node(shape: Shape, usable: int, node: NodeBits) -> tuple[int, int, int, int] | None:

@@ -20,6 +20,7 @@ from reconciler.planning.decisions import Decisions, Lazy
 from reconciler.planning.digest import digest_of_changes, is_change
 from reconciler.planning.memo import Memo
 from reconciler.planning.orders import Ranked, by_score, by_value
+from reconciler.planning.power import share_power
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.table import Table
 
@@ -32,6 +33,7 @@ def plan(snapshot: Snapshot, memo: Memo | None = None) -> tuple[Plan, Memo]:
     books = open_books(snapshot, shapes, None if memo is None else memo.books)
     if books.touched is None:
         memo = None
+    share_power(snapshot, shapes, books)
     agenda = keep_agenda(snapshot, shapes, books)
     ranked = _ORDERS[snapshot.policy.order](snapshot, shapes, books, agenda, memo)
     decisions = Decisions(books.settled, ranked.decided, ranked.places)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from reconciler.domain.job import GpuRequest, Interconnect, TopologyDomain
 from reconciler.domain.units import DeviceId, NodeName
 from reconciler.domain.value_state import Held
+from reconciler.planning.caches import rows_with
 from reconciler.planning.capacity.grid import Grid
 from reconciler.planning.topology import Layout, lowest
 from reconciler.planning.value.fleet import Nodes, Within
@@ -30,6 +31,8 @@ class Rows:
     nodes: Nodes
     ready: tuple[int, ...]
     """Devices of each row on which something new may start."""
+    up: tuple[int, ...]
+    """The same, whether or not their rack has the power for all of them."""
     shut: frozenset[int]
     """Rows on which nothing may start."""
     bits: tuple[int, ...]
@@ -120,8 +123,10 @@ def rows_of(where: Layout, grid: Grid) -> Rows:
             pools=tuple(_pool_name(*pool) for pool in pools),
             rack=tuple(grid.rack.tolist()),
             node=tuple(node),
+            caches=rows_with(where.caches, [where.nodes[position].name for position in node]),
         ),
         ready=tuple(grid.size.tolist()),
+        up=tuple(grid.size.tolist()),
         shut=frozenset(row for row, ready in enumerate(grid.size.tolist()) if not ready),
         bits=tuple(bits),
         row_of=row_of,

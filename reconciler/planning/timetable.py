@@ -23,9 +23,11 @@ from reconciler.planning.everyone import Everyone, Fixed
 from reconciler.planning.forecast import forecast
 from reconciler.planning.noise import noisy_devices
 from reconciler.planning.placement import fits
+from reconciler.planning.power import NO_POWER
 from reconciler.planning.preemption import Preemption, choose_victims, ground_of, may_serve
 from reconciler.planning.remaining import Moment
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.slowdown import slowdown_at
 from reconciler.planning.spread import SOONER_APART, SOONER_TOGETHER, Spread
 from reconciler.planning.starting import start
 from reconciler.planning.topology import allocation_of
@@ -54,7 +56,7 @@ class Timetable:
             for job in sorted(books.live)
         }
         self._closer = Closer(
-            spread=Spread(shapes, snapshot.policy.spread_slowdown),
+            spread=Spread(shapes, slowdown_at(snapshot)),
             shapes=shapes,
             patience=snapshot.planner_state.patience,
         )
@@ -96,7 +98,7 @@ class Timetable:
             ends=ends,
             preempt=self._preempt,
             come_back=self._returning,
-            closer=self._closer if self._snapshot.policy.spread_slowdown else None,
+            closer=self._closer if slowdown_at(self._snapshot) else None,
         )
         return walk.walk(walk.keep_holds(self.contenders.values()))
 
@@ -223,10 +225,13 @@ class Timetable:
     def _why_not_now(self, contender: Contender, taken: Board) -> tuple[Reason, str]:
         now, spec = self._snapshot.now, contender.spec
         allowed = taken.use.allowed(spec.team, contender.shape.count, now, Instant(now + 1))
-        if not fits(contender.shape, self._where.ready & allowed, self._where):
+        if not fits(contender.shape, self._where.up & allowed, self._where):
             return Reason.QUOTA_EXCEEDED, f"the quota of team {spec.team} is in use"
         free = taken.timeline.free_at(now) & allowed
         if not fits(contender.shape, free, self._where):
+            dark = self._where.up & ~self._where.ready & allowed
+            if fits(contender.shape, free | dark, self._where):
+                return Reason.RACK_POWER, NO_POWER
             return Reason.GPUS_BUSY, f"needs {words(spec.gpus, self._where.unit)}"
         if not fits(contender.shape, free & ~taken.closed_to(contender, now), self._where):
             return Reason.GPUS_RESERVED, "what is free is kept for a reservation"

@@ -5,8 +5,8 @@ algebra over hundreds of devices is then a handful of machine instructions, and 
 equal numbers whatever order they were made in.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from reconciler.domain.cluster import (
     Allocation,
@@ -19,6 +19,7 @@ from reconciler.domain.cluster import (
 )
 from reconciler.domain.job import GpuRequest, Interconnect, TopologyDomain
 from reconciler.domain.units import DeviceId, NodeName
+from reconciler.planning.caches import Cached, cached_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +43,17 @@ class Layout:
     """Positions in ``nodes`` of the nodes of each rack, racks sorted by name."""
     by_type: Mapping[str, int]
     ready: int
-    """Devices of nodes where something new may start."""
+    """Devices on which something new may start: of ready nodes, within the power of their racks."""
+    up: int = 0
+    """Devices of ready nodes, whether or not their racks have the power for all of them."""
+    caps: tuple[tuple[int, int], ...] = ()
+    """(devices of a rack, how many of them its power allows in use at once), where it binds."""
+    most: int = 0
+    """As many devices as may be in use at once where nothing is yet."""
     unit: str = "GPU"
     """What people call one device here: ``CPU slot`` on a cluster without GPUs."""
+    caches: Cached[NodeName] = field(default_factory=Cached)
+    """What lies on the nodes' own disks already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,8 @@ class Shape:
     within: TopologyDomain
     per_type: tuple[tuple[str, int], ...]
     """(type, devices of it that satisfy the request), in the request's order of types."""
+    near: Mapping[NodeName, int] = field(default_factory=dict)
+    """What nodes are worth that have the job's model or data, where somebody said whose it is."""
 
 
 def layout(cluster: Cluster) -> Layout:
@@ -73,6 +84,8 @@ def layout(cluster: Cluster) -> Layout:
         if node.state is NodeState.READY:
             ready |= row.all
     has_slots_only = all(device.kind is DeviceKind.CPU_SLOT for _, device in devices)
+    everything = (1 << len(devices)) - 1
+    caps = tuple(_caps(cluster, nodes, rows)) if cluster.rack_watts else ()
     return Layout(
         devices=tuple(devices),
         bit=bit,
@@ -80,8 +93,73 @@ def layout(cluster: Cluster) -> Layout:
         racks=tuple(tuple(racks[name]) for name in sorted(racks)),
         by_type=by_type,
         ready=ready,
+        up=ready,
+        caps=caps,
+        most=powered(caps, rows, everything) if caps else everything,
         unit="CPU slot" if devices and has_slots_only else "GPU",
+        caches=cached_on(nodes),
     )
+
+
+def _caps(
+    cluster: Cluster, nodes: Sequence[Node], rows: Sequence[NodeBits]
+) -> Iterator[tuple[int, int]]:
+    """Yield the racks whose power does not allow all of their devices in use at once.
+
+    Where a rack has devices of several types, each is taken to draw what the hungriest does.
+    """
+    for rack in sorted(cluster.rack_watts):
+        here = [position for position, node in enumerate(nodes) if node.rack == rack]
+        devices = [device for position in here for device in nodes[position].devices]
+        each = max((cluster.device_watts.get(device.type, 0) for device in devices), default=0)
+        if each and each * len(devices) > cluster.rack_watts[rack]:
+            yield sum(rows[position].all for position in here), cluster.rack_watts[rack] // each
+
+
+def powered(
+    caps: Iterable[tuple[int, int]],
+    nodes: Sequence[NodeBits],
+    up: int,
+    in_use: int = 0,
+    booked: int = 0,
+) -> int:
+    """Return the devices that may be in use at once, within every rack's power.
+
+    Those ``in_use`` first, whatever they draw; then those ``booked``; of the rest whole nodes as
+    long as there is power for one, then what lies on the fewest free devices, so that what has to
+    stay idle lies together.  Without the racks that have no cap: all of ``up``.
+    """
+    found = up
+    for rack, most in caps:
+        free = up & rack & ~in_use
+        kept = free & booked
+        found = found & ~rack | in_use & rack
+        left = most - (in_use & rack).bit_count()
+        for part in (kept, free & ~kept):
+            chosen = _some(part, left, nodes, up) if left > 0 else 0
+            found |= chosen
+            left -= chosen.bit_count()
+    return found
+
+
+def _some(free: int, count: int, nodes: Sequence[NodeBits], up: int) -> int:
+    """Return at most ``count`` of ``free``: whole nodes, then the smallest parts."""
+    if free.bit_count() <= count:
+        return free
+    parts = [(node.all & up, part) for node in nodes if (part := free & node.all)]
+    whole = [part for everything, part in parts if part == everything]
+    rest = sorted((part.bit_count(), part) for everything, part in parts if part != everything)
+    found = 0
+    for part in whole:
+        if part.bit_count() <= count:
+            found |= part
+            count -= part.bit_count()
+        else:
+            rest.append((part.bit_count(), part))
+    for size, part in rest:
+        found |= lowest(part, min(size, count))
+        count -= min(size, count)
+    return found
 
 
 def _row(

@@ -12,6 +12,7 @@ from reconciler.domain.plan import Decision, Verb
 from reconciler.domain.reason import Reason
 from reconciler.domain.units import JobId
 from reconciler.planning.eligibility import words
+from reconciler.planning.power import NO_POWER
 from reconciler.planning.room import Room
 from reconciler.planning.rows import Rows, within_of
 from reconciler.planning.table import Draft, Table
@@ -85,6 +86,8 @@ class Waits:
         if not any(self._fits(within, pool, request.count, empty=True) for pool in allowed):
             return Reason.QUOTA_EXCEEDED, f"the quota of team {team} is in use"
         if not any(self._fits(within, pool, request.count) for pool in allowed):
+            if self._would_fit_with_power(within, allowed, request.count):
+                return Reason.RACK_POWER, NO_POWER
             return Reason.GPUS_BUSY, f"needs {words(request, self._unit)}"
         return Reason.BEHIND_HIGHER_RANK, "what is free is promised to jobs ahead of it"
 
@@ -101,10 +104,19 @@ class Waits:
             most = self._most[key] = self._most_free(within, pool, empty=empty)
         return most >= gpus
 
+    def _would_fit_with_power(self, within: Within, pools: Iterable[int], gpus: int) -> bool:
+        """True where only the power of racks keeps free devices from being used."""
+        rows = self._rows
+        if rows.up == rows.ready:
+            return False
+        columns = zip(self._free, rows.up, rows.ready, strict=True)
+        lit = Waits(rows, [free + up - ready for free, up, ready in columns], self._room, "")
+        return any(lit._fits(within, pool, gpus) for pool in pools)
+
     def _most_free(self, within: Within, pool: int, *, empty: bool) -> int:
         """Return the most devices of a pool that one domain has: free, or at all."""
         nodes = self._rows.nodes
-        free = self._rows.ready if empty else self._free
+        free = self._rows.up if empty else self._free
         if len(nodes.pools) == 1:
             if within is Within.POOL:
                 return sum(free)

@@ -40,14 +40,24 @@ class Capacity:
         """Return how many devices of one type that will do the fullest ``domain`` holds."""
         key = (domain, types, min_memory_gib)
         if key not in self._known:
-            counts: Counter[tuple[str, ...]] = Counter()
+            here: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
             for node in self.cluster.nodes:
                 for device in node.devices:
                     place = _domain_of(domain, node, device)
                     if place is not None and _will_do(device, types, min_memory_gib):
-                        counts[(*place, device.type)] += 1
+                        here[node.rack, device.type, place] += 1
+            counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
+            for (rack, kind, place), devices in here.items():
+                counts[kind, place] += self._powered(rack, kind, devices)
             self._known[key] = max(counts.values(), default=0)
         return self._known[key]
+
+    def _powered(self, rack: str, kind: str, devices: int) -> int:
+        """Return how many of a rack's devices it has the power for at once."""
+        each = self.cluster.device_watts.get(kind, 0)
+        if not each or rack not in self.cluster.rack_watts:
+            return devices
+        return min(devices, self.cluster.rack_watts[rack] // each)
 
     def smallest_domain(
         self, count: int, types: tuple[str, ...], min_memory_gib: float

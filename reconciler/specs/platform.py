@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from reconciler.domain.cluster import Cluster, Device, DeviceKind, Node, NodeState
+from reconciler.domain.cluster import Caches, Cluster, Device, DeviceKind, Node, NodeState
 from reconciler.domain.job import PriorityClass
 from reconciler.domain.policy import (
     DeletionPolicy,
@@ -118,11 +118,20 @@ def build_cluster(document: Mapping[str, Any]) -> Cluster:
             rack=row["rack"],
             devices=_devices(document["node_types"][row["is"]]),
             state=NodeState(row.get("state", "ready")),
+            caches=_caches(row.get("caches", {})),
         )
         for written, row in document["nodes"].items()
         for name in node_names(written)
     ]
-    return Cluster(id=document["id"], nodes=tuple(sorted(nodes, key=lambda node: node.name)))
+    kinds = document["node_types"].values()
+    return Cluster(
+        id=document["id"],
+        nodes=tuple(sorted(nodes, key=lambda node: node.name)),
+        rack_watts={
+            name: row["power_cap_watts"] for name, row in sorted(document.get("racks", {}).items())
+        },
+        device_watts={kind["type"]: kind["watts"] for kind in kinds if kind.get("watts")},
+    )
 
 
 def node_names(written: str) -> list[str]:
@@ -132,6 +141,12 @@ def node_names(written: str) -> list[str]:
         return [written]
     first, _, last = numbers.rstrip("]").partition("-")
     return [f"{stem}{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
+
+
+def _caches(row: Mapping[str, Any]) -> Caches:
+    return Caches(
+        models=tuple(sorted(row.get("models", ()))), data=tuple(sorted(row.get("data", ())))
+    )
 
 
 def _devices(kind: Mapping[str, Any]) -> tuple[Device, ...]:

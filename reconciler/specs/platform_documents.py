@@ -2,7 +2,7 @@
 sinks.  Strict and closed like a job's document.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
@@ -10,21 +10,16 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, Field, ValidationError
 
 from reconciler.domain.policy import PreemptionPolicy
+from reconciler.specs.cluster_documents import ClusterConf, cluster_findings
 from reconciler.specs.codes import Code
-from reconciler.specs.documents import Duration, Memory, Name, Section, refuse
+from reconciler.specs.documents import Duration, Name, Section, refuse
 from reconciler.specs.fields import Shape, shape_of
 from reconciler.specs.findings import Finding, dotted
 from reconciler.specs.names import nearest
-from reconciler.specs.platform import node_names
 from reconciler.specs.shape import said_of
-
-MAX_NODES = 20_000
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Gpus = Annotated[int, Field(ge=1)]
-RackId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")]
-NodeIds = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}(\[[0-9]{1,5}-[0-9]{1,5}\])?$")]
-DeviceType = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 ClassName = Literal["P0", "P1", "P2", "P3", "P4"]
 
@@ -40,34 +35,6 @@ def _zone(name: str) -> str:
 
 
 Zone = Annotated[str, AfterValidator(_zone)]
-
-
-class NodeType(Section):
-    kind: Literal["gpu", "cpu_slot"]
-    type: DeviceType
-    count: Annotated[int, Field(ge=1, le=1024)]
-    """Devices of a node."""
-    memory: Memory
-    """Usable memory of each device."""
-    islands: Annotated[int, Field(ge=0)] = 0
-    """NVLink islands the devices are split into evenly; 0: no NVLink."""
-
-
-class Node(Section):
-    is_: Annotated[DeviceType, Field(alias="is")]
-    """Name of a node type."""
-    rack: RackId
-    state: Literal["ready", "cordoned", "draining", "down"] = "ready"
-
-
-class ClusterConf(Section):
-    id: Name
-    """Immutable: it names the status branch."""
-    discover: bool = False
-    """Use this machine's GPUs where it has any, in place of the nodes below."""
-    node_types: dict[DeviceType, NodeType]
-    nodes: Annotated[dict[NodeIds, Node], Field(min_length=1)]
-    """By name; `dgx-[01-16]` stands for sixteen of them."""
 
 
 class Weights(Section):
@@ -196,8 +163,8 @@ def platform_shape(name: str) -> Shape:
     """Return what the fields of a file under ``conf/`` want; ``name`` is relative to it."""
     folder = name.partition("/")[0]
     if folder in MODELS:
-        return shape_of(MODELS[folder].model_json_schema(by_alias=True))
-    whole = shape_of(PlatformConf.model_json_schema(by_alias=True))
+        return _shape_of(folder)
+    whole = _shape_of("headway")
     return whole if folder == "headway.yaml" else whole.at(folder)
 
 
@@ -210,8 +177,8 @@ def platform_findings(kind: str, document: Mapping[str, Any]) -> list[Finding]:
         for details in error.errors(include_url=False):
             path = tuple(details["loc"])
             message, hint = said_of(details)
-            known = MODELS[kind].model_fields
-            if details["type"] == "extra_forbidden" and len(path) == 1:
+            if details["type"] == "extra_forbidden":
+                known = _keys_at(kind, path[:-1])
                 close = nearest(str(path[-1]), known)
                 hint = f"did you mean `{close}`?" if close else "keys are " + ", ".join(known)
             findings.append(
@@ -228,54 +195,28 @@ def platform_findings(kind: str, document: Mapping[str, Any]) -> list[Finding]:
     return []
 
 
+def _keys_at(kind: str, path: tuple[str | int, ...]) -> Iterable[str]:
+    """Return the keys that a section of a document may have."""
+    here = _shape_of(kind)
+    for part in path:
+        here = here.item() if isinstance(part, int) else here.at(part)
+    return here.keys
+
+
+@lru_cache(maxsize=8)
+def _shape_of(kind: str) -> Shape:
+    return shape_of(MODELS[kind].model_json_schema(by_alias=True))
+
+
 def _platform_meaning(platform: PlatformConf) -> list[Finding]:
-    findings = []
-    cluster, policy = platform.cluster, platform.policy
-    for name, node in cluster.nodes.items():
-        if node.is_ not in cluster.node_types:
-            close = nearest(node.is_, cluster.node_types)
-            findings.append(
-                Finding(
-                    ("cluster", "nodes", name, "is"),
-                    Code.BAD_PLATFORM,
-                    f"node {name} is a `{node.is_}`, which node_types does not have",
-                    f"did you mean `{close}`?" if close else "",
-                )
-            )
-    findings += _name_findings(cluster)
-    for name, kind in cluster.node_types.items():
-        if kind.islands and kind.count % kind.islands:
-            findings.append(
-                Finding(
-                    ("cluster", "node_types", name, "islands"),
-                    Code.BAD_PLATFORM,
-                    f"{kind.count} devices cannot be split evenly into {kind.islands} islands",
-                )
-            )
+    findings = cluster_findings(platform.cluster)
+    policy = platform.policy
     if policy.weights is not None:
         findings += _weights_findings(policy.weights, ("policy", "weights"))
     if policy.spread_slowdown is not None:
         findings += _slowdown_findings(policy.spread_slowdown)
     if policy.preemption is not None and policy.preemption.victims_of is not None:
         findings += _victims_findings(policy.preemption.victims_of)
-    return findings
-
-
-def _name_findings(cluster: ClusterConf) -> list[Finding]:
-    findings, seen = [], set[str]()
-    for written in cluster.nodes:
-        names = node_names(written)
-        twice = sorted(seen.intersection(names))
-        message = f"node {twice[0]} is there already" if twice else ""
-        if not names:
-            message = f"`{written}` names no node"
-        elif len(seen) + len(names) > MAX_NODES:
-            message = f"more than {MAX_NODES} nodes"
-        if message:
-            findings.append(
-                Finding(("cluster", "nodes", written), Code.BAD_PLATFORM, message, "", True)
-            )
-        seen.update(names)
     return findings
 
 

@@ -4,7 +4,7 @@ A gang that fits one row takes the row that fits best; a wider one whole rows of
 few racks as is easily found, and the rest on the row that fits that best.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -61,39 +61,81 @@ class Floor(Reader):
             for row, count in each.held:
                 load[row] += count
         rows = [
-            (-load[row], self.free[row], row)
+            (-load[row], self.free[row], -self.worth(job, [row]), row)
             for rows, _ in self.pools(job)
             for row in rows
             if self.free[row] >= job.gpus and row not in avoid
         ]
-        return ((min(rows)[2], job.gpus),) if rows else None
+        return ((min(rows)[3], job.gpus),) if rows else None
 
-    def place(self, job: JobFacts, avoid: Collection[int]) -> Held | None:
-        """Return the row that fits best, or for a wider gang the first pool's whole rows."""
+    def worth(self, job: JobFacts, rows: Iterable[int]) -> int:
+        """Return how near rows are: a model counts for more than all of the data."""
+        of, names = self.fleet.nodes.caches, set(job.data)
+        return sum(
+            (row in of.models.get(job.model, ())) * (len(names) + 1)
+            + sum(row in of.data.get(name, ()) for name in names)
+            for row in rows
+        )
+
+    def place(
+        self, job: JobFacts, avoid: Collection[int], *, is_freed: bool = False
+    ) -> Held | None:
+        """Return the row that fits best, or for a wider gang the first pool's whole rows; of what
+        is as good, the nearest, but where victims left for the job (``is_freed``)."""
         fitting = []
         for number, (rows, unit) in enumerate(self.pools(job)):
             if job.gpus <= unit:
                 fitting += [
-                    (self.free[row] - job.gpus, number, row)
+                    (
+                        self.free[row] - job.gpus,
+                        0 if is_freed else -self.worth(job, [row]),
+                        number,
+                        row,
+                    )
                     for row in rows
                     if self.free[row] >= job.gpus and row not in avoid
                 ]
             elif not fitting and job.within != Within.UNIT:
                 wide = self._wide(job, [row for row in rows if row not in avoid], unit)
                 if wide is not None:
-                    return wide
-        return ((min(fitting)[2], job.gpus),) if fitting else None
+                    return wide if is_freed else self._nearer(job, wide, avoid)
+        return ((min(fitting)[3], job.gpus),) if fitting else None
 
-    def _wide(self, job: JobFacts, rows: list[int], unit: int) -> Held | None:
+    def _nearer(self, job: JobFacts, found: Held, avoid: Collection[int]) -> Held:
+        """Return the nearest of the places of all pools that cost no more than the one found."""
+        open_rows = [([row for row in rows if row not in avoid], u) for rows, u in self.pools(job)]
+        wide = [self._wide(job, rows, u, near=job) for rows, u in open_rows if job.gpus > u]
+        good = [held for held in wide if held and self._cost(held) <= self._cost(found)]
+        return max((found, *good), key=lambda held: self.worth(job, dict(held)))
+
+    def _cost(self, held: Held) -> tuple[int, int, int]:
+        nodes = self.fleet.nodes
+        left = sum(self.free[row] - count for row, count in held)
+        return (
+            len({nodes.node[row] for row, _ in held}),
+            len({nodes.rack[r] for r, _ in held}),
+            left,
+        )
+
+    def _wide(
+        self, job: JobFacts, rows: list[int], unit: int, near: JobFacts | None = None
+    ) -> Held | None:
+        def far(here: Iterable[int]) -> int:
+            return 0 if near is None else -self.worth(near, here)
+
         whole, rest = divmod(job.gpus, unit)
         column = self.domain(job)
         found = []
         for domain in {column[row] for row in rows}:
             here = [row for row in rows if column[row] == domain]
             full = [row for row in here if self.free[row] == unit]
+            full.sort(key=lambda row: (far([row]), row))
             if len(full) < whole:
                 continue
-            chosen = self._in_few_racks(full, whole) if job.within == Within.POOL else full[:whole]
+            best = far(full[:whole])
+            chosen = full[:whole]
+            if job.within == Within.POOL:
+                chosen = self._in_few_racks(full, whole, far)
             parts = [
                 (self.free[row], row)
                 for row in here
@@ -101,9 +143,23 @@ class Floor(Reader):
             ]
             if rest and not parts:
                 continue
-            held = [(row, unit) for row in chosen] + ([(min(parts)[1], rest)] if rest else [])
-            found.append((len(full), domain, tuple(sorted(held))))
-        return min(found)[2] if found else None
+            held = [(row, unit) for row in chosen]
+            if rest:
+                free, part = min(parts)
+                sides = self._sides(part, chosen)
+                alike = [
+                    row
+                    for count, row in parts
+                    if count == free and self._sides(row, chosen) == sides
+                ]
+                held.append((min(alike, key=lambda row: (far([row]), row)), rest))
+            found.append((len(full), best, domain, tuple(sorted(held))))
+        return min(found)[3] if found else None
+
+    def _sides(self, row: int, chosen: Iterable[int]) -> tuple[bool, bool]:
+        """Return whether a row is on a node, and in a rack, of those chosen."""
+        node, rack = self.fleet.nodes.node, self.fleet.nodes.rack
+        return node[row] in {node[r] for r in chosen}, rack[row] in {rack[r] for r in chosen}
 
     def domain(self, job: JobFacts) -> Sequence[int]:
         nodes = self.fleet.nodes
@@ -111,11 +167,13 @@ class Floor(Reader):
             return [0] * len(self.free)
         return nodes.node if job.within == Within.NODE else nodes.rack
 
-    def _in_few_racks(self, full: list[int], whole: int) -> list[int]:
+    def _in_few_racks(
+        self, full: list[int], whole: int, far: Callable[[Iterable[int]], int]
+    ) -> list[int]:
         rack = self.fleet.nodes.rack
         racks = [[row for row in full if rack[row] == each] for each in {rack[row] for row in full}]
         enough = [rows for rows in racks if len(rows) >= whole]
         if enough:
-            return min(enough, key=lambda rows: (len(rows), rows[0]))[:whole]
-        racks.sort(key=lambda rows: (-len(rows), rows[0]))
+            return min(enough, key=lambda rows: (len(rows), far(rows[:whole]), min(rows)))[:whole]
+        racks.sort(key=lambda rows: (-len(rows), far(rows[:whole]), min(rows)))
         return list(chain.from_iterable(racks))[:whole]

@@ -107,7 +107,8 @@ class PlainOrder(Floor):
                 if row not in self.fleet.shut:
                     self.free[row] += count
             self._count(victim, +1)
-        place = self.place(job, self.avoided(job, is_first=self._is_first(job)))
+        avoid = self.avoided(job, is_first=self._is_first(job))
+        place = self.place(job, avoid, is_freed=True)
         if place is None:
             for victim in victims:
                 for row, count in victim.held:

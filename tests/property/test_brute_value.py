@@ -13,7 +13,7 @@ from reconciler.planning.value.fleet import Fleet, JobFacts, Within
 from reconciler.planning.value.rules import RULES
 from tests.property.brute_belief import CloseCallError, Past
 from tests.property.brute_value import PlainOrder
-from tests.property.test_value_order import NOW, _anywhere, fleets, nodes
+from tests.property.test_value_order import NOW, _anywhere, cached, fleets, nodes
 
 SHADOWLESS = replace(RULES, budget_factor=0.0, forecast_factor=0.0)
 """The waiting budget is given: the shadow schedule is held to its own plain one."""
@@ -30,7 +30,8 @@ past = st.builds(
 @st.composite
 def crowds(draw: st.DrawFn) -> Fleet:
     """Full fleets of long jobs that can be stopped, and short ones that wait for them."""
-    where = nodes(tuple(draw(st.lists(st.sampled_from((4, 4, 8)), min_size=1, max_size=5))))
+    sizes = tuple(draw(st.lists(st.sampled_from((4, 4, 8)), min_size=1, max_size=5)))
+    where = nodes(sizes, draw(cached(len(sizes))))
     free = list(where.sizes)
     running = []
     for number in range(draw(st.integers(1, 9))):
@@ -66,6 +67,7 @@ def crowd(draw: st.DrawFn, name: str, gpus: int, held: Held) -> JobFacts:
         within=draw(st.sampled_from((Within.POOL, Within.POOL, Within.UNIT, Within.RACK))),
         save_s=draw(st.sampled_from((1, 1, 20, 600))),
         restore_s=draw(st.sampled_from((1, 60))),
+        model="m",
     )
 
 

@@ -12,7 +12,7 @@ from tests.property.lives import Life
 from tests.strategies import Step, clusters, lives, orders, quotas, snapshots
 
 
-@given(clusters(), quotas(), lives(), orders())
+@given(clusters(capped=True), quotas(), lives(), orders())
 def test_every_cycle_of_a_life_plans_as_if_it_were_the_first(
     nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step], order: Order
 ) -> None:

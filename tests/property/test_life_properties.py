@@ -22,7 +22,7 @@ def shared(limits: dict[str, Any]) -> list[list[str]]:
     return [*alone, cohort] if cohort else alone
 
 
-@given(clusters(), quotas(), lives(), orders())
+@given(clusters(capped=True), quotas(), lives(), orders())
 def test_a_life_keeps_every_rule(
     nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step], order: Order
 ) -> None:
@@ -40,7 +40,7 @@ def test_a_life_keeps_every_rule(
     assert len(life.world.launches) == len(set(life.world.launches))
 
 
-@given(clusters(), quotas(), lives(), orders())
+@given(clusters(capped=True), quotas(), lives(), orders())
 def test_a_settled_world_does_nothing(
     nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step], order: Order
 ) -> None:
@@ -53,7 +53,7 @@ def test_a_settled_world_does_nothing(
     assert reports[-1].plan.digest == reports[-2].plan.digest
 
 
-@given(clusters(calm=True), quotas(), lives(calm=True), orders())
+@given(clusters(calm=True, capped=True), quotas(), lives(calm=True), orders())
 def test_nobody_is_stopped_in_vain(
     nodes: dict[str, Any], limits: dict[str, Any], steps: list[Step], order: Order
 ) -> None:
@@ -72,7 +72,7 @@ def test_nobody_is_stopped_in_vain(
         assert all(now <= due for due in waiting.values()), f"victims left in vain for {waiting}"
 
 
-@given(clusters(calm=True), lives(calm=True, most=10), orders())
+@given(clusters(calm=True, capped=True), lives(calm=True, most=10), orders())
 def test_there_are_no_loops_and_everything_ends(
     nodes: dict[str, Any], steps: list[Step], order: Order
 ) -> None:

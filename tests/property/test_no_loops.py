@@ -79,7 +79,7 @@ class RestlessLife(Life):
 
 
 @given(
-    clusters(calm=True),
+    clusters(calm=True, capped=True),
     quotas(),
     st.lists(restless_steps(), min_size=2, max_size=10),
     orders(),

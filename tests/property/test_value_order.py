@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import Held, ValueState
+from reconciler.planning.caches import Cached
 from reconciler.planning.value.decide import ValueMemo, decide
 from reconciler.planning.value.fleet import Choices, Ended, Fleet, JobFacts, Nodes, Within
 from reconciler.planning.value.rules import RULES
@@ -16,8 +17,9 @@ NOW = 1_000_000
 LIMITS = (0, 3600, 14_400, 86_400, 604_800)
 
 
-def nodes(sizes: tuple[int, ...]) -> Nodes:
+def nodes(sizes: tuple[int, ...], caches: Cached[int] | None = None) -> Nodes:
     return Nodes(
+        caches=caches or Cached(),
         names=tuple(f"n{row}" for row in range(len(sizes))),
         sizes=sizes,
         pool=tuple(row % 2 for row in range(len(sizes))),
@@ -25,6 +27,16 @@ def nodes(sizes: tuple[int, ...]) -> Nodes:
         rack=tuple(row // 2 for row in range(len(sizes))),
         node=tuple(row // 2 for row in range(len(sizes))),
     )
+
+
+@st.composite
+def cached(draw: st.DrawFn, rows: int) -> Cached[int]:
+    """What lies where: mostly nothing."""
+    names = st.sets(st.integers(0, rows - 1), min_size=1).map(frozenset)
+    some = st.dictionaries(st.sampled_from("mnd"), names)
+    if draw(st.booleans()):
+        return Cached()
+    return Cached(models=draw(some), data=draw(some))
 
 
 @st.composite
@@ -46,12 +58,15 @@ def facts(draw: st.DrawFn, name: str) -> JobFacts:
         bound=draw(st.sampled_from((0, 0, 3600))),
         deadline=draw(st.sampled_from((0, 0, NOW + 3000))),
         reach_s=draw(st.sampled_from((0, 600))),
+        model=draw(st.sampled_from(("", "m", "n"))),
+        data=draw(st.sampled_from(((), ("d",), ("m", "d", "m")))),
     )
 
 
 @st.composite
 def fleets(draw: st.DrawFn) -> Fleet:
-    where = nodes(tuple(draw(st.lists(st.sampled_from((2, 4)), min_size=1, max_size=6))))
+    sizes = tuple(draw(st.lists(st.sampled_from((2, 4)), min_size=1, max_size=6)))
+    where = nodes(sizes, draw(cached(len(sizes))))
     free = list(where.sizes)
     running: list[JobFacts] = []
     aside: list[JobFacts] = []

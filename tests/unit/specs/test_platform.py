@@ -3,9 +3,10 @@
 import pytest
 
 from reconciler.domain.cluster import DeviceKind, NodeState
-from reconciler.domain.job import PriorityClass
+from reconciler.domain.job import PriorityClass, TopologyDomain
 from reconciler.domain.policy import FairUse, Policy, ScoreWeights, SpreadSlowdown
 from reconciler.domain.units import Seconds
+from reconciler.specs.capacity import Capacity
 from reconciler.specs.platform import NO_PLATFORM, build_policy, node_names
 from tests.unit.specs.fleet_files import JOB, codes, read, said
 
@@ -17,6 +18,14 @@ nodes:
   b-[08-10]: {is: box, rack: r2, state: draining}
   a: {is: box, rack: r1}
 """
+RACKS = "racks: {r2: {power_cap_watts: 9000}}\n"
+POWERED = (
+    CLUSTER.replace(
+        "islands: 2}",
+        "islands: 2, watts: 700}\n  old: {kind: gpu, type: L4, count: 2, memory: 22GiB}",
+    )
+    + RACKS
+)
 
 
 def test_this_fleet_s_platform_is_read() -> None:
@@ -96,6 +105,22 @@ def test_nodes_may_be_named_by_range_and_devices_lie_in_islands() -> None:
     assert not reading.platform.discovers_devices
 
 
+def test_a_rack_has_the_power_its_cluster_says_and_no_gang_needs_more() -> None:
+    reading = read(JOB, files={"conf/cluster/laptop.yaml": POWERED})
+
+    assert not reading.problems, said(reading.problems)
+    cluster = reading.platform.cluster
+    assert (cluster.rack_watts, cluster.device_watts) == ({"r2": 9000}, {"H100-80GB": 700})
+    capacity = Capacity(cluster)
+    sizes = {domain: capacity.largest(domain, ("H100-80GB",), 0.0) for domain in TopologyDomain}
+    assert sizes == {
+        TopologyDomain.NVLINK: 4,
+        TopologyDomain.NODE: 8,
+        TopologyDomain.RACK: 12,
+        TopologyDomain.CLUSTER: 20,
+    }
+
+
 def test_a_range_keeps_its_width() -> None:
     assert node_names("n-[9-11]") == ["n-9", "n-10", "n-11"]
     assert node_names("n-[099-101]") == ["n-099", "n-100", "n-101"]
@@ -111,6 +136,13 @@ def test_a_range_keeps_its_width() -> None:
         ("cluster/laptop", CLUSTER.replace("[08-10]", "[00000-20000]"), "more than 20000"),
         ("cluster/laptop", CLUSTER.replace("islands: 2", "islands: 3"), "split evenly"),
         ("cluster/laptop", CLUSTER.replace("79.6GiB", "80GB"), "GB is not GiB"),
+        ("cluster/laptop", CLUSTER + RACKS.replace("r2", "r3"), "no node is in rack r3"),
+        ("cluster/laptop", CLUSTER + RACKS, "nothing says what a H100-80GB draws"),
+        ("cluster/laptop", POWERED.replace("9000", "600"), "600 W power no H100-80GB"),
+        ("cluster/laptop", POWERED.replace("9000", "9kW"), "whole number"),
+        ("cluster/laptop", POWERED.replace("power_cap_watts", "power_cap"), "power_cap_watts"),
+        ("cluster/laptop", POWERED.replace("is: box, rack: r1", "is: old, rack: r2"), "one type"),
+        ("cluster/laptop", POWERED.replace("type: L4,", "type: H100-80GB, watts: 9,"), "700 W in"),
         ("cluster/laptop", CLUSTER.replace("state: draining", "state: broken"), "must be one of"),
         ("cluster/laptop", CLUSTER.replace("id: laptop", "id: Lap top"), "lower-case"),
         ("policy/default", "weights: {priority_class: 0.5}\n", "is missing"),

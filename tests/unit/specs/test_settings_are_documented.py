@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+from reconciler.specs.cluster_documents import ClusterConf, Node, NodeType
 from reconciler.specs.documents import Job, ReservationDocument
 from reconciler.specs.fields import nulls_of
-from reconciler.specs.platform_documents import MODELS, ClusterConf, MemberConf, Node, NodeType
+from reconciler.specs.platform_documents import MODELS, MemberConf
 from tests.unit.specs.fleet_files import ROOT
 
 DOCUMENTS = {
