@@ -84,6 +84,8 @@ def apart_item(apart: Apart) -> dict[str, Any]:
     return {
         "nodes": {share.node: len(share.devices) for share in shares},
         "end_p50": instant(apart.end_p50),
+        "slowdown": apart.slowdown,
+        "slowdown_runs": apart.runs,
     }
 
 

@@ -164,7 +164,13 @@ def _apart(view: View, explanation: "Explanation | None") -> list[str]:
         return []
     apart = explanation.apart
     ends = time_of_day(apart.end_p50, view.zone, view.now)
-    return [f"Spread over {place(apart.allocation)} it could start now, and would end ~{ends}."]
+    runs = (
+        f"the policy and {apart.runs} runs of this fleet say" if apart.runs else "the policy says"
+    )
+    return [
+        f"Spread over {place(apart.allocation)} it could start now, and would end ~{ends}: it takes"
+        f" {apart.slowdown:g} times as long so, {runs}."
+    ]
 
 
 def _sooner(view: View, explanation: "Explanation | None") -> list[str]:

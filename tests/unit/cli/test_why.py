@@ -175,14 +175,21 @@ def test_what_would_start_it_sooner_is_told(
     ]
 
 
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        (0, "it takes 1.28 times as long so, the policy says."),
+        (7, "it takes 1.28 times as long so, the policy and 7 runs of this fleet say."),
+    ],
+)
 def test_what_a_job_gives_up_for_a_better_place_is_told(
-    headway: Headway, monkeypatch: pytest.MonkeyPatch
+    headway: Headway, monkeypatch: pytest.MonkeyPatch, runs: int, said: str
 ) -> None:
     shares = tuple(
         NodeShare(node=NodeName(node), devices=(DeviceId("gpu-0"),)) for node in ("n1", "n2")
     )
     ends = Instant(1_772_460_000)
-    apart = Apart(allocation=Allocation(shares=shares), end_p50=ends)
+    apart = Apart(allocation=Allocation(shares=shares), end_p50=ends, slowdown=1.28, runs=runs)
     answer = replace(EXPLAINED, apart=apart)
     monkeypatch.setattr("reconciler.cli.explanation.explain_at", lambda *_: answer)
 
@@ -191,9 +198,12 @@ def test_what_a_job_gives_up_for_a_better_place_is_told(
 
     assert any(
         line.startswith("Spread over n1 [0], n2 [0] it could start now, and would end ~")
+        and line.endswith(said)
         for line in lines
     )
     assert told["explanation"]["apart"]["nodes"] == {"n1": 1, "n2": 1}
+    assert told["explanation"]["apart"]["slowdown"] == 1.28
+    assert told["explanation"]["apart"]["slowdown_runs"] == runs
 
 
 def test_a_running_job_is_told_what_would_make_it_leave(

@@ -10,12 +10,15 @@ from reconciler.domain.plan import Decision, PlannerState, Verb
 from reconciler.domain.policy import SpreadSlowdown
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.spread import PlacementClass
 from reconciler.domain.units import Instant
 from reconciler.planning.explain import explain
 from reconciler.planning.plan import plan
 from reconciler.planning.shapes import Shapes
-from reconciler.planning.spread import Spread
-from tests.builders import NOW, a_cluster, a_job_id, a_snapshot
+from reconciler.planning.slowdown import slowdown_at
+from reconciler.planning.spread import Spread, placement_class
+from reconciler.planning.topology import layout
+from tests.builders import NOW, a_cluster, a_job_id, a_snapshot, devices_of
 
 ORDERS = ("score", "value")
 RACKS = {f"n{number}": {"gpus": 8, "rack": f"r{number}"} for number in (1, 2, 3)}
@@ -24,12 +27,19 @@ MEASURED = {"nodes": 1.05, "racks": 1.28}
 
 
 def a_choice(
-    order: str, *, work_min: int, box_in_min: int, slowdown: Any = None, **wide: Any
+    order: str,
+    *,
+    work_min: int,
+    box_in_min: int,
+    slowdown: Any = None,
+    measured: Any = None,
+    **wide: Any,
 ) -> Snapshot:
     """Return a world in which ``wide`` fits on pieces of two racks now, or in a box soon."""
     return a_snapshot(
         nodes=RACKS,
         policy={"order": order, "spread_slowdown": slowdown or MEASURED},
+        measured_spread=measured,
         running={
             "left": {"gpus": 4, "node": "n1", "estimate": "40h", "preemptible": False},
             "right": {"gpus": 4, "node": "n2", "estimate": "40h", "preemptible": False},
@@ -91,6 +101,72 @@ def test_why_has_both_ends(order: str) -> None:
     assert [share.node for share in said.apart.allocation.shares] == ["n1", "n2"]
     assert said.apart.end_p50 - NOW == int(120 * 60 * 1.28)
     assert said.expected.end_p50 < said.apart.end_p50
+    assert (said.apart.slowdown, said.apart.runs) == (1.28, 0)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_why_has_the_factor_and_on_how_many_runs_it_rests(order: str) -> None:
+    measured = {"racks": {"ratio": 2.0, "weight": 4.0, "runs": 9}}
+    snapshot = a_choice(order, work_min=120, box_in_min=30, measured=measured)
+    planned, _ = plan(snapshot)
+
+    said = explain(snapshot, planned, WIDE).apart
+
+    assert said is not None
+    assert (said.slowdown, said.runs) == (1.6, 9)
+    assert said.end_p50 - NOW == int(120 * 60 * 1.6)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("work_min", [10, 60, 300])
+@pytest.mark.parametrize("ratio", [1.0, 1.1, 1.9, 4.0])
+def test_what_runs_measured_decides_like_the_policys_own_word(
+    order: str, work_min: int, ratio: float
+) -> None:
+    measured = {"racks": {"ratio": ratio, "weight": 8.0, "runs": 16}}
+    learned = a_choice(order, work_min=work_min, box_in_min=30, measured=measured)
+    factor = slowdown_at(learned)
+    told = {"nodes": factor.nodes, "racks": factor.racks}
+
+    one, _ = plan(learned)
+    other, _ = plan(a_choice(order, work_min=work_min, box_in_min=30, slowdown=told))
+
+    assert factor.racks != MEASURED["racks"]
+    assert one.decisions[WIDE] == other.decisions[WIDE]
+    assert one.forecast == other.forecast
+    assert one.planner_state.patience == other.planner_state.patience
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_what_runs_on_racks_is_expected_to_last_as_long_as_measured(order: str) -> None:
+    def end_s(measured: Any) -> int:
+        snapshot = a_snapshot(
+            nodes=RACKS,
+            policy={"order": order, "spread_slowdown": MEASURED},
+            measured_spread=measured,
+            running={
+                "wide": {"gpus": 8, "within": "cluster", "nodes": {"n1": 4, "n2": 4}, "ran": "0s",
+                         "estimate": "10h"},
+            },
+        )  # fmt: skip
+        return plan(snapshot)[0].forecast[WIDE].end_p50 - NOW
+
+    assert end_s({}) == int(10 * 3600 * 1.28)
+    assert end_s({"racks": {"ratio": 2.0, "weight": 4.0, "runs": 9}}) == int(10 * 3600 * 1.6)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_measured_runs_change_nothing_where_the_policy_weighs_no_places(order: str) -> None:
+    nothing = {"nodes": 1.0, "racks": 1.0}
+    measured = {"racks": {"ratio": 3.0, "weight": 90.0, "runs": 180}}
+
+    with_runs, _ = plan(
+        a_choice(order, work_min=300, box_in_min=30, slowdown=nothing, measured=measured)
+    )
+    without, _ = plan(a_choice(order, work_min=300, box_in_min=30, slowdown=nothing))
+
+    assert with_runs.digest == without.digest
+    assert with_runs.forecast == without.forecast
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -198,6 +274,45 @@ def test_a_gang_takes_longer_the_further_it_is_spread(on: list[str], factor: flo
     )
 
     assert spread.factor(GpuRequest(count=8, within=TopologyDomain.CLUSTER), devices) == factor
+
+
+@pytest.mark.parametrize(
+    ("on", "placed"),
+    [
+        ({"n1": 8}, PlacementClass.TOGETHER),
+        ({"n1": 4, "n2": 4}, PlacementClass.NODES),
+        ({"n1": 4, "n3": 4}, PlacementClass.RACKS),
+        ({"n1": 8, "n2": 8}, PlacementClass.TOGETHER),
+        ({"n1": 8, "n3": 8}, PlacementClass.RACKS),
+        ({"n1": 6, "n2": 5, "n3": 5}, PlacementClass.RACKS),
+        ({"n1": 8, "n2": 8, "n3": 8}, PlacementClass.TOGETHER),
+        ({"n1": 1}, None),
+        ({"gone": 4, "n1": 4}, None),
+    ],
+)
+def test_a_run_is_told_by_how_far_its_gang_was_spread(
+    on: dict[str, int], placed: PlacementClass | None
+) -> None:
+    racks = {"n1": "r1", "n2": "r1", "n3": "r2", "gone": "r2"}
+    before = a_cluster({n: {"gpus": 8, "rack": r} for n, r in racks.items()})
+    allocation = devices_of(before, {n: list(range(count)) for n, count in on.items()})
+    now = replace(before, nodes=tuple(node for node in before.nodes if node.name != "gone"))
+    asked = GpuRequest(count=4, within=TopologyDomain.CLUSTER)  # it may have run at another size
+
+    assert placement_class(asked, allocation, layout(now)) == placed
+
+
+def test_a_run_is_compared_with_places_of_its_own_type() -> None:
+    nodes = {
+        "a1": {"gpus": 4, "rack": "r1", "gpu_type": "A100-80GB"},
+        "a2": {"gpus": 4, "rack": "r1", "gpu_type": "A100-80GB"},
+        "h1": {"gpus": 8, "rack": "r1", "gpu_type": "H100-80GB"},
+    }
+    cluster = a_cluster(nodes)
+    ran_on = devices_of(cluster, {"a1": [0, 1, 2, 3], "a2": [0, 1, 2, 3]})
+    either = GpuRequest(count=8, within=TopologyDomain.CLUSTER, types=("A100-80GB", "H100-80GB"))
+
+    assert placement_class(either, ran_on, layout(cluster)) is PlacementClass.TOGETHER
 
 
 def test_a_gang_no_node_holds_is_not_spread_over_the_fewest() -> None:
