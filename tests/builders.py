@@ -76,7 +76,7 @@ _SPEC_KEYS = {
     *("gpus", "within", "types", "min_memory_gib", "interconnect", "priority", "model"),
     *("max_steps", "after", "grace", "estimate", "limit", "deadline_in", "preemptible"),
     *("serves_online", "suspend", "generation", "runs_command", "budget_group", "max_gpu_hours"),
-    "elastic",
+    *("elastic", "data"),
 }
 _FILE_KEYS = {"file", "resubmitted", "author", "sizes"}
 _STATUS_KEYS = {

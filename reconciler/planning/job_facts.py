@@ -117,6 +117,8 @@ class Facts:
             reach_s=0 if held else self._reach_s(status, spec, pending),
             save_s=self._save_s(),
             restore_s=self._restore_s(),
+            model=spec.facts.model if self.rows.nodes.caches else "",
+            data=spec.facts.data if self.rows.nodes.caches else (),
         )
 
     def _pending(self, status: JobStatus, spec: JobSpec) -> PendingJob:

@@ -11,6 +11,7 @@ from enum import IntEnum, StrEnum
 
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import Held, ValueState
+from reconciler.planning.caches import Cached
 from reconciler.planning.table import Table
 
 
@@ -39,6 +40,8 @@ class Nodes:
     """Number of the rack."""
     node: tuple[int, ...]
     """Number of the physical node; rows of one node share it."""
+    caches: Cached[int] = field(default_factory=Cached)
+    """Which rows have which models and data on their node's own disks."""
 
     def __post_init__(self) -> None:
         count = len(self.names)
@@ -85,6 +88,10 @@ class JobFacts:
     """What stopping it costs: seconds its devices stay held while it checkpoints."""
     restore_s: int = 60
     """Seconds until it makes progress again when it is started once more."""
+    model: str = ""
+    """What it trains, where some row has that cached; it only settles where it starts."""
+    data: tuple[str, ...] = ()
+    """What it reads, likewise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import FirmPlace, Held
 from reconciler.planning.altered import altered
-from reconciler.planning.value.counts import NOWHERE, FreeCounts
+from reconciler.planning.value.counts import NONE_NEAR, NOWHERE, FreeCounts
 from reconciler.planning.value.firm import drained
 from reconciler.planning.value.fleet import Cause, Fleet, JobFacts, Start, Within
 from reconciler.planning.value.pricing import Market, Room
@@ -57,6 +57,7 @@ class Pass:
     _closed: dict[int, int] = field(default_factory=dict)
     _edges: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     _fixed_load: list[int] | None = None
+    _near: dict[tuple[str, tuple[str, ...]], Mapping[int, int]] = field(default_factory=dict)
     _drains: int = 0
 
     def __post_init__(self) -> None:
@@ -191,12 +192,27 @@ class Pass:
         return held
 
     def _place(self, facts: JobFacts, avoid: frozenset[int]) -> Held | None:
-        held = None if facts.preemptible else self._beside_fixed(facts, avoid)
-        if held is None:
-            held = self.counts.place(facts.gpus, facts.pools, facts.within, avoid)
+        counts, near = self.counts, NONE_NEAR
+        if self.fleet.nodes.caches:
+            near = self._nearness(facts)
+        held = None if facts.preemptible else self._beside_fixed(facts, avoid, near)
+        if held is None and near:
+            held = counts.place_near(facts.gpus, facts.pools, facts.within, avoid, near)
+        elif held is None:
+            held = counts.place(facts.gpus, facts.pools, facts.within, avoid)
         return held
 
-    def _beside_fixed(self, facts: JobFacts, avoid: frozenset[int]) -> Held | None:
+    def _nearness(self, facts: JobFacts) -> Mapping[int, int]:
+        """Return what rows are worth that have something of what the job reads."""
+        read = facts.model, facts.data
+        near = self._near.get(read)
+        if near is None:
+            near = self._near[read] = self.fleet.nodes.caches.near(*read)
+        return near
+
+    def _beside_fixed(
+        self, facts: JobFacts, avoid: frozenset[int], near: Mapping[int, int]
+    ) -> Held | None:
         """Return the row with room that already has most work that cannot be stopped.
 
         Kept together, it blocks as few whole rows for wide gangs as it can.
@@ -210,7 +226,18 @@ class Pass:
                     key = (-load[row], free, row)
                     if (best is None or key < best) and row not in avoid:
                         best = key
-        return None if best is None else ((best[2], facts.gpus),)
+        if best is None:
+            return None
+        row = best[2]
+        if near:
+            alike = [
+                row
+                for pool in counts.pools_of(facts.pools)
+                for row in (counts.by_free[pool][best[1]] if best[1] <= counts.unit[pool] else ())
+                if load[row] == -best[0] and row not in avoid
+            ]
+            row = min(alike, key=lambda row: (-near.get(row, 0), row))
+        return ((row, facts.gpus),)
 
     def _load(self) -> list[int]:
         if self._fixed_load is None:
