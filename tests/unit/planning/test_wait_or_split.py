@@ -138,6 +138,21 @@ def test_what_runs_measured_decides_like_the_policys_own_word(
 
 
 @pytest.mark.parametrize("order", ORDERS)
+def test_what_a_memo_saved_does_not_outlive_what_runs_measured(order: str) -> None:
+    measured = {"racks": {"ratio": 4.0, "weight": 8.0, "runs": 16}}
+    before = a_choice(order, work_min=60, box_in_min=30)
+    after = a_choice(order, work_min=60, box_in_min=30, measured=measured)
+
+    starts, memo = plan(before)
+    waits, _ = plan(after, memo)
+
+    assert starts.decisions[WIDE].verb is Verb.START
+    assert waits.decisions[WIDE].reason is Reason.BETTER_PLACE_SOON
+    assert waits == plan(after)[0]
+    assert waits.forecast == plan(after)[0].forecast
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_what_runs_on_racks_is_expected_to_last_as_long_as_measured(order: str) -> None:
     def end_s(measured: Any) -> int:
         snapshot = a_snapshot(
