@@ -112,12 +112,20 @@ def _class(nodes: int, racks: int, fewest: tuple[int, int]) -> PlacementClass:
 
 
 def _fewest(shape: Shape, where: Layout) -> tuple[int, int]:
-    """Return (nodes, racks), each the least over the types that will do; 1 where none does."""
+    """Return (nodes, racks), each the least over the types that will do; 1 where none does.
+
+    No node, and no rack, has more devices than its rack has the power for at once.
+    """
+    powered = dict(where.caps)
     found = []
     for _, fitting in shape.per_type:
-        nodes = [(fitting & node.all).bit_count() for node in where.nodes]
-        racks = [sum(nodes[position] for position in rack) for rack in where.racks]
-        if sum(nodes) >= shape.count:
+        nodes, racks = [], []
+        for rack in where.racks:
+            sizes = [(fitting & where.nodes[position].all).bit_count() for position in rack]
+            most = powered.get(sum(where.nodes[position].all for position in rack), sum(sizes))
+            nodes += [min(size, most) for size in sizes]
+            racks.append(min(sum(sizes), most))
+        if sum(racks) >= shape.count:
             found.append((_so_many(nodes, shape.count), _so_many(racks, shape.count)))
     return min(found, default=(1, 1))
 

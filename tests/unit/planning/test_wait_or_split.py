@@ -339,6 +339,14 @@ def test_a_gang_no_node_holds_is_not_spread_over_the_fewest() -> None:
     assert spread.narrower(request) == ()
 
 
+def test_a_gang_is_not_spread_over_racks_where_one_has_no_power_for_it() -> None:
+    capped = {name: node | {"rack_gpus": 5} for name, node in RACKS.items()}
+    spread = Spread(Shapes(a_cluster(capped), None), SpreadSlowdown(**MEASURED))
+
+    assert spread.fewest(GpuRequest(count=5, within=TopologyDomain.CLUSTER)) == (1, 1)
+    assert spread.fewest(GpuRequest(count=8, within=TopologyDomain.CLUSTER)) == (2, 2)
+
+
 @pytest.mark.parametrize(("nodes", "racks"), [(0.9, 1.0), (1.3, 1.2)])
 def test_a_slowdown_that_speeds_up_is_refused(nodes: float, racks: float) -> None:
     with pytest.raises(ValueError, match="at least 1, and over racks no less"):
