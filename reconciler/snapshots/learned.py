@@ -141,7 +141,11 @@ def learned_from(text: bytes | None, told: SpreadSlowdown = NOTHING_TOLD) -> Lea
     known = [(run, *found) for run in runs if (found := _training_of(run)) is not None]
     constants = shipped_constants()
     taught = refined(
-        constants, (_fleet_run(run, training, gpu) for run, training, gpu in known)
+        constants,
+        (
+            _fleet_run(run, training, gpu, times_as_long(slower, run.placement))
+            for run, training, gpu in known
+        ),
     ).refinement
     alike: dict[Likeness, list[float]] = {}
     kinds: dict[Kind, list[float]] = {}
@@ -211,8 +215,9 @@ def _training_of(run: MeasuredRun) -> tuple[Training, Gpu] | None:
         return None
 
 
-def _fleet_run(run: MeasuredRun, training: Training, gpu: Gpu) -> FleetRun:
-    rate = run.raw_tokens_per_s
+def _fleet_run(run: MeasuredRun, training: Training, gpu: Gpu, slower: float) -> FleetRun:
+    """Return a run as the formulas are refined by it: as fast as it would have been together."""
+    rate = (run.raw_tokens_per_s or 0.0) * slower
     return FleetRun(
         training=training,
         gpu=gpu,

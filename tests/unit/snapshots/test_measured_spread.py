@@ -186,4 +186,5 @@ def test_a_gang_that_was_spread_teaches_how_long_it_takes_together() -> None:
     factor = times_as_long(slowdown(TOLD, learned.spread), RACKS)
     (ratios,), (told_nothing,) = learned.alike.values(), learned_from(text).alike.values()
     assert 1.28 < factor < 1.5
+    assert learned.speed["A100-80GB"] > learned_from(text).speed["A100-80GB"]
     assert sum(told_nothing) == pytest.approx(sum(ratios) + 4 * log(factor))
