@@ -11,6 +11,7 @@ from reconciler.domain.job import PriorityClass
 from reconciler.domain.reason import Reason
 from reconciler.domain.reservation import ReservationPhase, ReservationStatus
 from reconciler.domain.snapshot import Snapshot
+from reconciler.domain.spread import MeasuredSlowdown, SpreadMeasured
 from reconciler.domain.status import JobPhase, JobStatus
 from reconciler.domain.units import CommitId, DeviceId, Instant, JobId, NodeName
 from reconciler.snapshots.assemble import Assembler
@@ -166,6 +167,16 @@ def test_what_no_node_had_cached_has_the_digest_it_always_had() -> None:
 
     assert snapshot_digest(snapshot) == BEFORE_CACHES
     assert snapshot_digest(replace(snapshot, cluster=cluster)) != BEFORE_CACHES
+
+
+def test_what_runs_measured_is_another_digest_and_nothing_measured_is_the_one_before() -> None:
+    snapshot = a_snapshot(nodes={"n1": 8, "n2": {"gpus": 4, "rack": "r2"}}, pending={"a": {}})
+    measured = SpreadMeasured(racks=MeasuredSlowdown(ratio=1.5, weight=2.0, runs=4))
+
+    taught = replace(snapshot, measured_spread=measured)
+
+    assert snapshot_digest(snapshot) == BEFORE_CACHES
+    assert snapshot_digest(taught) != BEFORE_CACHES
 
 
 def test_an_edit_of_opaque_keys_is_another_digest(fleet: Fleet) -> None:
