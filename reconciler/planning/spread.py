@@ -72,7 +72,9 @@ class Spread:
         return times_as_long(self.slowdown, self.placed(request, devices))
 
     def placed(self, request: GpuRequest, devices: int) -> PlacementClass:
-        """Return how far a gang is spread on ``devices``."""
+        """Return how far a gang is spread on ``devices``, as many as they are."""
+        if devices.bit_count() != request.count:  # an elastic job, at another size
+            request = replace(request, count=devices.bit_count())
         if not self.matters(request):
             return PlacementClass.TOGETHER
         grid = self._shapes.grid

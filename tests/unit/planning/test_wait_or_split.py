@@ -153,6 +153,40 @@ def test_what_a_memo_saved_does_not_outlive_what_runs_measured(order: str) -> No
 
 
 @pytest.mark.parametrize("order", ORDERS)
+def test_a_gang_that_runs_spread_stays_where_it_is(order: str) -> None:
+    snapshot = a_snapshot(
+        nodes=RACKS,
+        policy={"order": order, "spread_slowdown": MEASURED},
+        running={"wide": {"gpus": 8, "within": "cluster", "nodes": {"n1": 4, "n2": 4},
+                          "ran": "30m", "estimate": "40h", "since_checkpoint": "1m"}},
+    )  # fmt: skip
+    planned, _ = plan(snapshot)
+
+    assert planned.decisions[WIDE].verb is Verb.KEEP
+    assert not planned.actions
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_how_far_an_elastic_gang_is_spread_goes_by_its_present_size(order: str) -> None:
+    half = {"n1": [0, 1, 2, 3], "n2": [0, 1, 2, 3]}  # sixteen need two nodes, eight need one
+    other = {"gpus": 4, "estimate": "90h", "preemptible": False}
+    snapshot = a_snapshot(
+        nodes=RACKS,
+        policy={"order": order, "spread_slowdown": MEASURED},
+        running={
+            "wide": {"gpus": 16, "elastic": [8, 16], "within": "cluster", "on": half,
+                     "sizes": {16: "10h", 8: "20h"}, "ran": "0s"},
+            "left": other | {"on": {"n1": [4, 5, 6, 7]}},
+            "right": other | {"on": {"n2": [4, 5, 6, 7]}},
+        },
+    )  # fmt: skip
+    planned, _ = plan(snapshot)
+
+    assert planned.decisions[WIDE].verb is Verb.KEEP
+    assert planned.forecast[WIDE].end_p50 - NOW == int(20 * 3600 * 1.28)
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_what_runs_on_racks_is_expected_to_last_as_long_as_measured(order: str) -> None:
     def end_s(measured: Any) -> int:
         snapshot = a_snapshot(
