@@ -14,6 +14,7 @@ it back from those who borrowed.
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import nsmallest
 
 from reconciler.domain.job import PriorityClass
 from reconciler.domain.snapshot import Snapshot
@@ -84,7 +85,7 @@ class Front:
             if self._serve_urgent(wishes.pending(standing, None, holders=()), wishes):
                 dealt.add(job)
         if self.room.has_cohorts:
-            dealt |= self._reclaim([job for job in waiting if job not in dealt], wishes)
+            dealt |= self._reclaim((job for job in waiting if job not in dealt), wishes)
         return dealt
 
     def _serve_urgent(self, contender: Contender, wishes: Wishes) -> bool:
@@ -213,8 +214,11 @@ class Front:
         """Serve jobs whose team is owed what others borrowed; the longest waiting first."""
         dealt: set[JobId] = set()
         facts, kinds = self.desk.waiting, self.desk.kinds
-        owed = [job for job in waiting if self.room.is_owed_any(*kinds[job])]
-        for job in sorted(owed, key=lambda job: (facts[job].arrived, job))[:MOST_RECLAIMS]:
+        owed = {id(kind) for kind in self.desk.asking if self.room.is_owed_any(*kind)}
+        if not owed:
+            return dealt
+        since = ((facts[job].arrived, job) for job in waiting if id(kinds[job]) in owed)
+        for _, job in nsmallest(MOST_RECLAIMS, since):
             if not self.room.is_owed_any(*kinds[job]):
                 continue
             contender = wishes.pending(self.books.standings[job], None, holders=())

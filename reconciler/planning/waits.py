@@ -42,6 +42,8 @@ class Waits:
         self._room = room
         self._unit = unit
         self._most: dict[tuple[Within, int, bool], int] = {}
+        self._with_power: Waits | None = None
+        """What would be told if the racks had all the power they could use."""
 
     def keep(
         self,
@@ -109,9 +111,11 @@ class Waits:
         rows = self._rows
         if rows.up == rows.ready:
             return False
-        columns = zip(self._free, rows.up, rows.ready, strict=True)
-        lit = Waits(rows, [free + up - ready for free, up, ready in columns], self._room, "")
-        return any(lit._fits(within, pool, gpus) for pool in pools)
+        if self._with_power is None:
+            columns = zip(self._free, rows.up, rows.ready, strict=True)
+            free = [free + up - ready for free, up, ready in columns]
+            self._with_power = Waits(rows, free, self._room, self._unit)
+        return any(self._with_power._fits(within, pool, gpus) for pool in pools)
 
     def _most_free(self, within: Within, pool: int, *, empty: bool) -> int:
         """Return the most devices of a pool that one domain has: free, or at all."""

@@ -1,7 +1,9 @@
 """What does the production ``plan()`` cost?  Cold, after one event, and with the forecast read.
 
-10,000 gangs in line for 10,000 GPUs, every one of them looked at.  CPU time of one process, garbage
-collection off.  An event is an arrival, an end or an edit, each followed by one planning call.
+10,000 gangs in line for 10,000 GPUs, every one of them looked at; once without bounds, once with
+quotas of a cohort and racks that have the power for 85 % of their GPUs.  CPU time of one process,
+garbage collection off.  An event is an arrival, an end or an edit, each followed by one planning
+call.
 """
 
 import gc
@@ -30,9 +32,11 @@ def figures() -> Iterator[Figure]:
     was_on = gc.isenabled()
     gc.disable()
     try:
-        yield from _cold("plan_cold_10k", cheap_share=0.0)
+        yield from _cold("plan_cold_10k")
         yield from _cold("plan_cold_10k_preempting", cheap_share=CHEAP)
-        yield from _events()
+        yield from _events("plan_event_10k")
+        yield from _cold("plan_cold_10k_quotas_power", is_bounded=True)
+        yield from _events("plan_event_10k_quotas_power", is_bounded=True)
         yield from _by_score()
     finally:
         if was_on:
@@ -49,8 +53,8 @@ def in_line(world: PlanWorld) -> Memo:
     return memo
 
 
-def _cold(name: str, *, cheap_share: float) -> Iterator[Figure]:
-    world = a_world(pending=PENDING, cheap_share=cheap_share)
+def _cold(name: str, *, cheap_share: float = 0.0, is_bounded: bool = False) -> Iterator[Figure]:
+    world = a_world(pending=PENDING, cheap_share=cheap_share, is_bounded=is_bounded)
     in_line(world)
     snapshot = world.observe()
     began = time.process_time()
@@ -65,9 +69,9 @@ def _cold(name: str, *, cheap_share: float) -> Iterator[Figure]:
     )
 
 
-def _events() -> Iterator[Figure]:
+def _events(name: str, *, is_bounded: bool = False) -> Iterator[Figure]:
     """One event a planning call: who ends, who comes, who is edited, in turn."""
-    world = a_world(pending=PENDING + EVENTS)
+    world = a_world(pending=PENDING + EVENTS, is_bounded=is_bounded)
     held = {f"wait-{number:06}" for number in range(PENDING, PENDING + EVENTS)}
     late = [at for at, ask in enumerate(world.asks) if ask.id in held]
     world.hold_back(late)
@@ -93,11 +97,11 @@ def _events() -> Iterator[Figure]:
         for action in planned.actions:
             world.apply(action)
     spent.sort()
-    yield _ms("plan_event_10k_p50", statistics.median(spent), target=None)
-    yield _ms("plan_event_10k_p99", spent[int(0.99 * len(spent))], target=50)
+    yield _ms(f"{name}_p50", statistics.median(spent), target=None)
+    yield _ms(f"{name}_p99", spent[int(0.99 * len(spent))], target=50)
     began = time.process_time()
     len(planned.forecast)
-    yield _ms("plan_event_10k_forecast", time.process_time() - began, target=None)
+    yield _ms(f"{name}_forecast", time.process_time() - began, target=None)
 
 
 def _by_score() -> Iterator[Figure]:

@@ -4,11 +4,13 @@ The world of simulated traces, so statuses, observations and recorded planner st
 planner's own cycles.  The same seed makes the same fleet.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify
 from random import Random
 
+from reconciler.domain.cluster import Cluster
 from reconciler.domain.policy import Order, Policy
 from reconciler.domain.units import JobId, Seconds
 from reconciler.simulate.asks import Ask
@@ -25,6 +27,7 @@ from reconciler.simulate.trace_world import ARRIVES, ENDS, TraceWorld
 from tests.benchmarks.capacity_worlds import GANGS, HOUR, LIMITS, SIZE, TEAMS
 
 NODES = 1_250
+WATTS = 700
 FIRST_S = 10
 """When those that run came; the gangs in line come an hour later."""
 LATER_S = FIRST_S + HOUR
@@ -74,12 +77,18 @@ class PlanWorld(TraceWorld):
 
 
 def a_world(
-    *, pending: int, nodes: int = NODES, order: Order = Order.VALUE, cheap_share: float = 0.0
+    *,
+    pending: int,
+    nodes: int = NODES,
+    order: Order = Order.VALUE,
+    cheap_share: float = 0.0,
+    is_bounded: bool = False,
 ) -> PlanWorld:
     """Return a fleet that fills up at once and then gets ``pending`` gangs in line.
 
     ``cheap_share`` of the GPUs run work of a week that the gangs in line are worth stopping for;
-    the rest cannot be stopped.
+    the rest cannot be stopped.  A fleet that ``is_bounded`` has racks with the power for 85 % of
+    their GPUs, and teams of one cohort whose quotas add up to all of them.
     """
     draw = Random(1)
     asks = [
@@ -87,15 +96,31 @@ def a_world(
         *_waiting(draw, pending, nodes, at_s=LATER_S),
     ]
     cluster = paper_cluster(nodes, SIZE, 16)
+    teams = paper_teams(dict.fromkeys(f"t{n:02}" for n in range(TEAMS)), None)
+    if is_bounded:
+        cluster = _capped(cluster)
+        quotas: dict[str, int | None] = {f"t{n:02}": nodes * SIZE // TEAMS for n in range(TEAMS)}
+        teams = paper_teams(quotas, "fleet")
     return PlanWorld(
         asks,
         [paper_spec(ask, SIZE) for ask in asks],
         cluster,
         policy=replace(Policy(), order=order),
-        teams=paper_teams(dict.fromkeys(f"t{n:02}" for n in range(TEAMS)), None),
+        teams=teams,
         costs=Costs.times(1),
         counts=Nodes(nodes, SIZE, 16),
         gpus=nodes * SIZE,
+    )
+
+
+def _capped(cluster: Cluster) -> Cluster:
+    """Return the cluster with racks that have the power for 85 % of their GPUs."""
+    gpus = Counter(node.rack for node in cluster.nodes for _ in node.devices)
+    types = {device.type for node in cluster.nodes for device in node.devices}
+    return replace(
+        cluster,
+        rack_watts={rack: count * WATTS * 85 // 100 for rack, count in sorted(gpus.items())},
+        device_watts=dict.fromkeys(sorted(types), WATTS),
     )
 
 
