@@ -25,22 +25,45 @@ _steps: dict[int, tuple[float, float]] = {}
 """By number, as they are asked for: the same in every process."""
 
 
+class Life:
+    """What is believed of one job's whole running time: a log-normal, cut at the limit.
+
+    What does not hang on the service so far is worked out once.
+    """
+
+    __slots__ = ("_beyond", "_beyond_shifted", "_limit", "_mean", "_scale", "_spread")
+
+    def __init__(self, mean: float, var: float, limit: float) -> None:
+        """``limit`` 0: there is none."""
+        self._mean, self._limit = mean, limit
+        self._spread = spread = sqrt(var)
+        beyond = (log(limit) - mean) / spread if limit > 0 else 40.0
+        self._beyond, self._beyond_shifted = _upper(beyond), _upper(beyond - spread)
+        self._scale = exp(mean + var / 2.0)
+
+    def left(self, served: float) -> float:
+        """Return the expected seconds left after ``served``."""
+        limit = self._limit
+        if 0 < limit <= served:
+            return max(LEAST_S, OVERRUN_SHARE * served)
+        if served > 0:
+            before = (log(served) - self._mean) / self._spread
+            mass = 0.5 * erfc(before * _ROOT_HALF) - self._beyond
+        else:
+            mass = 1.0 - self._beyond
+        if mass < 1e-12:
+            left = OVERRUN_SHARE * served if served > 0 else exp(self._mean)
+        else:
+            upper = 0.5 * erfc((before - self._spread) * _ROOT_HALF) if served > 0 else 1.0
+            left = self._scale * (upper - self._beyond_shifted) / mass - served
+        if limit > 0:
+            left = min(left, limit - served)
+        return max(left, LEAST_S)
+
+
 def mean_residual(mean: float, var: float, limit: float, served: float) -> float:
     """Return the expected seconds left after ``served``; ``limit`` 0: there is none."""
-    if 0 < limit <= served:
-        return max(LEAST_S, OVERRUN_SHARE * served)
-    spread = sqrt(var)
-    before = (log(served) - mean) / spread if served > 0 else -40.0
-    beyond = (log(limit) - mean) / spread if limit > 0 else 40.0
-    mass = (_upper(before) if served > 0 else 1.0) - _upper(beyond)
-    if mass < 1e-12:
-        left = OVERRUN_SHARE * served if served > 0 else exp(mean)
-    else:
-        weight = (_upper(before - spread) if served > 0 else 1.0) - _upper(beyond - spread)
-        left = exp(mean + var / 2.0) * weight / mass - served
-    if limit > 0:
-        left = min(left, limit - served)
-    return max(left, LEAST_S)
+    return Life(mean, var, limit).left(served)
 
 
 class Residuals:
@@ -48,7 +71,7 @@ class Residuals:
 
     def __init__(self, beliefs: Beliefs) -> None:
         self._beliefs = beliefs
-        self._kept: dict[str, tuple[JobFacts, float, float, float]] = {}
+        self._kept: dict[str, tuple[JobFacts, float, float, float, Life]] = {}
 
     def of(self, facts: JobFacts, served: float) -> float:
         """Return the expected seconds left of a job with ``served`` useful seconds behind it."""
@@ -56,9 +79,12 @@ class Residuals:
         if kept is not None and kept[1] <= served < kept[2] and kept[0] is facts:
             return kept[3]
         low, high = _step(served)
-        mean, var = self._beliefs.of(facts)
-        left = mean_residual(mean, var, facts.limit, max(low, 0.0))
-        self._kept[facts.job] = (facts, min(low, served), high, left)
+        if kept is not None and kept[0] is facts:
+            life = kept[4]
+        else:
+            life = Life(*self._beliefs.of(facts), facts.limit)
+        left = life.left(max(low, 0.0))
+        self._kept[facts.job] = (facts, min(low, served), high, left, life)
         return left
 
     def lasts(self, facts: JobFacts) -> float:

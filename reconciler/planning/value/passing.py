@@ -18,9 +18,10 @@ from reconciler.planning.altered import altered
 from reconciler.planning.value.counts import NONE_NEAR, NOWHERE, FreeCounts
 from reconciler.planning.value.firm import drained
 from reconciler.planning.value.fleet import Cause, Fleet, JobFacts, Start, Within
+from reconciler.planning.value.here import Candidate
 from reconciler.planning.value.pricing import Market, Room
 from reconciler.planning.value.ranking import Valuation
-from reconciler.planning.value.stock import Candidate, Stock
+from reconciler.planning.value.stock import Stock
 
 MOST_DRAINS = 8
 """Firm or urgent gangs that get rows of their own at once."""
@@ -261,7 +262,7 @@ class Pass:
             if room is None or not market.is_worth(facts, rate, room):
                 return None  # it has no more to gain than who was refused before
         reach = market.within_reach(facts, rate)
-        room = market.room_for(facts, reach, avoid) if reach else None
+        room = market.room_for(facts, reach, avoid) if market.has_any(reach) else None
         self._refused[shape] = (self._version, rate, room)
         if room is None or not market.is_worth(facts, rate, room):
             return None

@@ -13,15 +13,16 @@ No loops: H = 2 means that a victim's rate is below half its preemptor's, and a 
 progress for less than the quantum is no victim.
 """
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from reconciler.domain.units import JobId
 from reconciler.planning.value.counts import FreeCounts
 from reconciler.planning.value.fleet import JobFacts, Within
+from reconciler.planning.value.here import Candidate, Here, Reach
 from reconciler.planning.value.ranking import Valuation
-from reconciler.planning.value.stock import Candidate, Shelf
+from reconciler.planning.value.stock import Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,6 @@ class Market:
         self._valuation = valuation
         self._counts = counts
         self._shelf = shelf
-        self._candidates, self._rates = shelf.line, shelf.rates
 
     def remove(self, gone: Iterable[Candidate]) -> None:
         """Take candidates off the market: they are being stopped."""
@@ -64,77 +64,89 @@ class Market:
         filling = 1.0 + max(0.0, 1.0 - room.gpus / facts.gpus)
         return filling, self._valuation.rules.hysteresis * room.rate
 
-    def within_reach(self, facts: JobFacts, rate: float) -> list[Candidate]:
-        """Return the candidates that the value test could let ``facts`` stop at all."""
+    def within_reach(self, facts: JobFacts, rate: float) -> Reach:
+        """Return which candidates the value test could let ``facts`` stop at all."""
         valuation = self._valuation
-        bar = 2.0 * rate / valuation.rules.hysteresis
-        quantum = valuation.rules.quantum_s
-        return [
-            each
-            for each in self._candidates[: bisect_left(self._rates, bar)]
-            if valuation.now - each.facts.since >= quantum and each.facts.level >= facts.level
-        ]
+        return Reach(
+            bar=2.0 * rate / valuation.rules.hysteresis,
+            level=facts.level,
+            since=valuation.now - valuation.rules.quantum_s,
+        )
 
-    def everybody(self, facts: JobFacts) -> list[Candidate]:
-        """Return the candidates that a firm job or one in a rush may stop without a test."""
+    def has_any(self, reach: Reach) -> bool:
+        """Return whether anybody is within reach."""
+        bar, level, since = reach.bar, reach.level, reach.since
+        for all_here in self._shelf.rows.values():
+            if all_here.least < bar:
+                here = all_here.within(level, since)
+                if here is not None and here.least < bar:
+                    return True
+        return False
+
+    def everybody(self, facts: JobFacts) -> Reach:
+        """Return which candidates a firm job or one in a rush may stop without a test."""
         self._shelf.add_young(self._valuation)
-        if facts.rush:
-            return [each for each in self._candidates if each.facts.level > facts.level]
-        return [each for each in self._candidates if each.facts.level > 0 or facts.level == 0]
+        least = facts.level + 1 if facts.rush else min(facts.level, 1)
+        return Reach(bar=inf, level=least, since=inf)
 
-    def room_for(
-        self, facts: JobFacts, allowed: list[Candidate], avoid: Collection[int]
-    ) -> Room | None:
-        """Return the cheapest room for the gang that the allowed victims can make, or None."""
-        by_row: dict[int, list[tuple[Candidate, int]]] = {}
-        for each in allowed:
-            for row, count in each.facts.held:
-                if row not in avoid:
-                    by_row.setdefault(row, []).append((each, count))
+    def room_for(self, facts: JobFacts, reach: Reach, avoid: Collection[int]) -> Room | None:
+        """Return the cheapest room for the gang that victims within reach can make, or None."""
         best: Room | None = None
         for pool in self._counts.pools_of(facts.pools):
             if facts.gpus <= self._counts.unit[pool]:
-                room = self._on_one_row(facts.gpus, pool, by_row)
+                room = self._on_one_row(facts.gpus, pool, self._shelf.rows, reach, avoid)
             elif facts.within == Within.UNIT:
                 continue
             else:
-                room = self._on_rows(facts, pool, by_row, avoid)
+                room = self._on_rows(facts, pool, reach, avoid)
             if room is not None and (best is None or _cost(room) < _cost(best)):
                 best = room
         return best
 
     def _on_one_row(
-        self, gpus: int, pool: int, by_row: dict[int, list[tuple[Candidate, int]]]
+        self, gpus: int, pool: int, rows: Mapping[int, Here], reach: Reach, avoid: Collection[int]
     ) -> Room | None:
+        """Return the cheapest room on one row, if it is below the bar.
+
+        A set of which somebody is not below the bar is not either, and above it the value test
+        fails whatever stopping costs, so the rates of the victims one by one need no look.
+        """
         free, column = self._counts.free, self._counts.nodes.pool
+        level, since = reach.level, reach.since
         best: tuple[float, float, int] | None = None
-        chosen: list[Candidate] = []
-        for row, here in by_row.items():
-            if column[row] != pool or free[row] + _total(here) < gpus:
+        chosen: tuple[Candidate, ...] = ()
+        below = reach.bar
+        for row, all_here in rows.items():
+            if free[row] + all_here.total < gpus or all_here.least > below:
                 continue
-            found = _cheapest(here, gpus - free[row])
-            key = (sum(v.rate for v in found), sum(v.price for v in found), row)
-            if best is None or key < best:
-                best, chosen = key, found
+            if column[row] != pool or row in avoid:
+                continue
+            here = all_here.within(level, since)
+            if here is None or free[row] + here.total < gpus:
+                continue
+            rate, price, found = here.cheapest(gpus - free[row])
+            key = (rate, price, row)
+            if rate < reach.bar and (best is None or key < best):
+                best, chosen, below = key, found, rate
         return _room(chosen) if best is not None else None
 
     def _on_rows(
         self,
         facts: JobFacts,
         pool: int,
-        by_row: dict[int, list[tuple[Candidate, int]]],
+        reach: Reach,
         avoid: Collection[int],
     ) -> Room | None:
         nodes = self._counts.nodes
         if facts.within == Within.POOL:
-            return self._clear(facts.gpus, pool, by_row, avoid, None)
+            return self._clear(facts.gpus, pool, reach, avoid, None)
         column = nodes.node if facts.within == Within.NODE else nodes.rack
         rooms = []
         for domain in sorted(
             {column[row] for row in range(len(column)) if nodes.pool[row] == pool}
         ):
             inside = {row for row in range(len(column)) if column[row] == domain}
-            room = self._clear(facts.gpus, pool, by_row, avoid, inside)
+            room = self._clear(facts.gpus, pool, reach, avoid, inside)
             if room is not None:
                 rooms.append(room)
         return min(rooms, key=_cost, default=None)
@@ -143,7 +155,7 @@ class Market:
         self,
         gpus: int,
         pool: int,
-        by_row: dict[int, list[tuple[Candidate, int]]],
+        reach: Reach,
         avoid: Collection[int],
         inside: Collection[int] | None,
     ) -> Room | None:
@@ -157,28 +169,38 @@ class Market:
             for row in self._counts.by_free[pool][unit]
             if row not in avoid and (inside is None or row in inside)
         ]
-        for row, here in by_row.items():
-            if column[row] != pool or (inside is not None and row not in inside):
+        on_row = self._shelf.rows
+        for row, here in on_row.items():
+            if free[row] + here.total != unit or column[row] != pool or here.most >= reach.bar:
                 continue
-            if free[row] + _total(here) == unit:
-                cost = sum(v.rate * count / v.facts.gpus for v, count in here)
-                costs.append((cost, row))
+            if here.level < reach.level or here.since > reach.since:
+                continue
+            if row not in avoid and (inside is None or row in inside):
+                costs.append((here.share(), row))
         if len(costs) < whole:
             return None
         costs.sort()
         rows = [row for _, row in costs[:whole]]
-        victims = {v.facts.job: v for row in rows for v, _ in by_row.get(row, ())}
+        cleared = (on_row[row].pairs for row in rows if row in on_row)
+        victims = {v.facts.job: v for pairs in cleared for v, _ in pairs}
         if rest and not self._has_rest(rest, pool, rows, victims, avoid, inside):
-            others = {
-                row: [pair for pair in here if pair[0].facts.job not in victims]
-                for row, here in by_row.items()
-                if row not in rows and (inside is None or row in inside)
-            }
-            part = self._on_one_row(rest, pool, others)
+            part = self._on_one_row(rest, pool, self._others(rows, victims, inside), reach, avoid)
             if part is None:
                 return None
             victims.update((v.facts.job, v) for v in part.victims)
         return _room([victims[job] for job in sorted(victims)])
+
+    def _others(
+        self, rows: list[int], victims: Container[JobId], inside: Collection[int] | None
+    ) -> dict[int, Here]:
+        """Return the other rows, with those that are no victims yet."""
+        found = {}
+        for row, here in self._shelf.rows.items():
+            if row not in rows and (inside is None or row in inside):
+                left = here.but_for(victims)
+                if left is not None:
+                    found[row] = left
+        return found
 
     def _has_rest(
         self,
@@ -205,38 +227,7 @@ class Market:
         )
 
 
-def _cheapest(here: list[tuple[Candidate, int]], wanted: int) -> list[Candidate]:
-    """Return the cheapest victims of one row that free ``wanted`` devices on it.
-
-    Exact: of all sets that free so many of them, more counting no further, the cheapest is kept.
-    """
-    if len(here) == 1:
-        return [here[0][0]]
-    best: list[tuple[float, float, tuple[Candidate, ...]] | None] = [None] * (wanted + 1)
-    best[0] = (0.0, 0.0, ())
-    for each, count in here:
-        for got in range(wanted - 1, -1, -1):
-            before = best[got]
-            if before is None:
-                continue
-            rate, price = before[0] + each.rate, before[1] + each.price
-            now = min(got + count, wanted)
-            known = best[now]
-            if known is None or (rate, price) < known[:2]:
-                best[now] = (rate, price, (*before[2], each))
-    found = best[wanted]
-    assert found is not None  # together they free enough
-    return list(found[2])
-
-
-def _total(here: list[tuple[Candidate, int]]) -> int:
-    total = 0
-    for _, count in here:
-        total += count
-    return total
-
-
-def _room(victims: list[Candidate]) -> Room:
+def _room(victims: Sequence[Candidate]) -> Room:
     return Room(
         victims=tuple(victims),
         rate=sum(each.rate for each in victims),

@@ -5,61 +5,48 @@ they are believed to need.  Only those are valued again.  A job that made progre
 the quantum is no victim of the value test, so it is valued only where a firm job asks.
 """
 
-from bisect import bisect_left
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
-from operator import attrgetter
+from heapq import heappop, heappush
 
 from reconciler.domain.units import JobId
 from reconciler.planning.table import Table
 from reconciler.planning.value.fleet import JobFacts
+from reconciler.planning.value.here import Candidate, Here, by_rate
 from reconciler.planning.value.ranking import Valuation
-
-_BY_RATE = attrgetter("rate", "facts.job")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A running job that may be stopped, with what its progress and its stopping are worth."""
-
-    rate: float
-    price: float
-    facts: JobFacts
 
 
 @dataclass(slots=True)
 class Shelf:
-    """The candidates of one pass, by rate and job; whoever runs the pass takes out of it."""
+    """The candidates of one pass by row; whoever runs the pass takes out of it."""
 
-    line: list[Candidate]
-    rates: list[float]
-    young: list[JobFacts]
+    rows: dict[int, Here] = field(default_factory=dict)
+    young: list[JobFacts] = field(default_factory=list)
     """Those that the value test may not stop yet."""
-    total: int
+    total: int = 1
 
     def add_young(self, valuation: Valuation) -> None:
-        """Let those stand in line too that the value test may not stop yet."""
+        """Let those stand there too that the value test may not stop yet."""
         for facts in self.young:
             self.put(_candidate(facts, valuation, self.total))
         self.young = []
 
     def put(self, one: Candidate) -> None:
-        """Let a candidate stand in line."""
-        line, rates, rate, job = self.line, self.rates, one.rate, one.facts.job
-        at = bisect_left(rates, rate)
-        while at < len(rates) and rates[at] == rate and line[at].facts.job < job:
-            at += 1
-        line.insert(at, one)
-        rates.insert(at, rate)
+        """Let a candidate stand on its rows."""
+        rows = self.rows
+        for row, count in one.facts.held:
+            here = rows.get(row)
+            rows[row] = Here(((one, count),)) if here is None else here.joined_by(one, count)
 
     def take(self, one: Candidate) -> None:
-        """Take a candidate out of the line."""
-        at = bisect_left(self.rates, one.rate)
-        while self.line[at] is not one:
-            at += 1
-        del self.line[at]
-        del self.rates[at]
+        """Take a candidate off its rows."""
+        rows = self.rows
+        for row, _ in one.facts.held:
+            here = rows[row].but_for((one.facts.job,))
+            if here is None:
+                del rows[row]
+            else:
+                rows[row] = here
 
 
 @dataclass(slots=True)
@@ -70,7 +57,10 @@ class Stock:
     at: int = 0
     running: Table[JobId, JobFacts] | None = None
     firm: frozenset[JobId] = frozenset()
-    shelf: Shelf = field(default_factory=lambda: Shelf([], [], [], 1))
+    total: int = 1
+    rows: dict[int, Here] = field(default_factory=dict)
+    on_row: dict[int, dict[JobId, tuple[Candidate, int]]] = field(default_factory=dict)
+    """What ``rows`` are made from."""
     known: dict[JobId, Candidate] = field(default_factory=dict)
     young: dict[JobId, JobFacts] = field(default_factory=dict)
     turns: list[tuple[float, JobId]] = field(default_factory=list)
@@ -91,15 +81,16 @@ class Stock:
         else:
             while self.turns and self.turns[0][0] <= now:
                 changed.add(heappop(self.turns)[1])
+            stale: set[int] = set()
             for job in changed:
-                self._drop(job)
+                self._drop(job, stale)
             for job in changed:
                 facts = running.get(job)
                 if facts is not None and _may_be_stopped(facts, apart):
-                    self._look_at(facts, valuation)
+                    self._look_at(facts, valuation, stale)
+            self._write(stale)
         self.at, self.running, self.firm = now, running, apart
-        shelf = self.shelf
-        return Shelf(list(shelf.line), list(shelf.rates), list(self.young.values()), total)
+        return Shelf(dict(self.rows), list(self.young.values()), total)
 
     def _changed(
         self,
@@ -125,35 +116,41 @@ class Stock:
         total: int,
     ) -> None:
         self.known, self.young, self.turns = {}, {}, []
-        quantum, now = valuation.rules.quantum_s, valuation.now
-        for job, facts in running.items():
-            if not _may_be_stopped(facts, firm):
-                continue
-            if now - facts.since < quantum:
-                self.young[job] = facts
-                self.turns.append((facts.since + quantum, job))
-            else:
-                self.known[job] = _candidate(facts, valuation, total)
-                self.turns.append((_stays_until(facts, valuation), job))
-        line = sorted(self.known.values(), key=_BY_RATE)
-        self.shelf = Shelf(line, [each.rate for each in line], [], total)
-        heapify(self.turns)
+        self.rows, self.on_row, self.total = {}, {}, total
+        stale: set[int] = set()
+        for facts in running.values():
+            if _may_be_stopped(facts, firm):
+                self._look_at(facts, valuation, stale)
+        self._write(stale)
 
-    def _look_at(self, facts: JobFacts, valuation: Valuation) -> None:
+    def _look_at(self, facts: JobFacts, valuation: Valuation, stale: set[int]) -> None:
         job, quantum = facts.job, valuation.rules.quantum_s
         if valuation.now - facts.since < quantum:
             self.young[job] = facts
             heappush(self.turns, (facts.since + quantum, job))
             return
-        one = self.known[job] = _candidate(facts, valuation, self.shelf.total)
-        self.shelf.put(one)
+        one = self.known[job] = _candidate(facts, valuation, self.total)
+        for row, count in facts.held:
+            stale.add(row)
+            self.on_row.setdefault(row, {})[job] = (one, count)
         heappush(self.turns, (_stays_until(facts, valuation), job))
 
-    def _drop(self, job: JobId) -> None:
+    def _drop(self, job: JobId, stale: set[int]) -> None:
         self.young.pop(job, None)
         one = self.known.pop(job, None)
         if one is not None:
-            self.shelf.take(one)
+            for row, _ in one.facts.held:
+                stale.add(row)
+                del self.on_row[row][job]
+
+    def _write(self, stale: Iterable[int]) -> None:
+        """Make the rows anew on which somebody came, went or was valued again."""
+        for row in stale:
+            here = self.on_row[row]
+            if here:
+                self.rows[row] = Here(tuple(sorted(here.values(), key=by_rate)))
+            else:
+                self.rows.pop(row, None)
 
 
 def _may_be_stopped(facts: JobFacts, firm: Container[JobId]) -> bool:

@@ -11,10 +11,11 @@ from reconciler.planning.table import Draft, Table
 from reconciler.planning.value.belief import Beliefs
 from reconciler.planning.value.decide import decide
 from reconciler.planning.value.fleet import JobFacts
+from reconciler.planning.value.here import Candidate, Pairs
 from reconciler.planning.value.index import Residuals
 from reconciler.planning.value.ranking import Valuation
 from reconciler.planning.value.rules import Rules
-from reconciler.planning.value.stock import Candidate, Stock
+from reconciler.planning.value.stock import Shelf, Stock
 from tests.unit.planning.value.worlds import NOW, fleet, job, nodes, runs
 
 SHORT = {"predicted": 60, "limit": 3600}
@@ -108,7 +109,7 @@ def test_a_candidate_is_not_made_again_while_its_rate_stays() -> None:
         max_size=8,
     )
 )
-def test_the_line_of_candidates_follows_whoever_comes_goes_or_becomes_firm(
+def test_the_candidates_follow_whoever_comes_goes_or_becomes_firm(
     steps: list[tuple[int, list[tuple[int, int, bool]], set[int]]],
 ) -> None:
     residuals, stock = Residuals(Beliefs(Learned())), Stock()
@@ -127,16 +128,21 @@ def test_the_line_of_candidates_follows_whoever_comes_goes_or_becomes_firm(
         )
         kept = stock.shelved(valuation, running.done(), firm, 8)
         new = Stock().shelved(valuation, Table(dict(running)), firm, 8)
-        assert (kept.line, kept.rates) == (new.line, new.rates)
+        assert _rows(kept) == _rows(new)
         kept.add_young(valuation)
         new.add_young(valuation)
-        assert (kept.line, kept.rates) == (new.line, new.rates)
-        assert {each.facts.job for each in kept.line} == running.keys() - set(firm)
+        assert _rows(kept) == _rows(new)
+        known = {each.facts.job for pairs in _rows(kept).values() for each, _ in pairs}
+        assert known == running.keys() - set(firm)
 
 
 def _one(stock: Stock, valuation: Valuation, running: Table[JobId, JobFacts]) -> Candidate:
     """Return the candidate of the only job that runs."""
     shelf = stock.shelved(valuation, running, (), 8)
     shelf.add_young(valuation)
-    (found,) = shelf.line
+    (((found, _),),) = _rows(shelf).values()
     return found
+
+
+def _rows(shelf: Shelf) -> dict[int, Pairs]:
+    return {row: here.pairs for row, here in shelf.rows.items()}
