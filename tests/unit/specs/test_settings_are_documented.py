@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from reconciler.specs.cluster_documents import ClusterConf, Node, NodeType
+from reconciler.specs.cluster_documents import Caches, ClusterConf, Node, NodeType
 from reconciler.specs.documents import Job, ReservationDocument
 from reconciler.specs.fields import nulls_of
 from reconciler.specs.platform_documents import MODELS, MemberConf
@@ -15,6 +15,7 @@ DOCUMENTS = {
     "reservation": ReservationDocument,
     "cluster": ClusterConf,
     "node": Node,
+    "caches": Caches,
     "node type": NodeType,
     "member": MemberConf,
     **MODELS,
