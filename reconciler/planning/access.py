@@ -8,9 +8,10 @@ from reconciler.planning import remaining
 from reconciler.planning.books import Books
 from reconciler.planning.desk import Desk
 from reconciler.planning.giving import Given
-from reconciler.planning.placement import fits, place
+from reconciler.planning.placement import fits, place, shape_for
 from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.topology import Shape
 from reconciler.planning.windows import Calendar, reach_s
 
 
@@ -56,12 +57,16 @@ class Access:
         facts = desk.waiting
         for job in sorted(asking, key=lambda job: (facts[job].level, facts[job].arrived, job)):
             free = given.free & self.calendar.inside(job, self.snapshot.now)
-            shape = self.shapes.of(desk.kinds[job][1])
-            devices = place(shape, free, self.shapes.where) if free else None
+            devices = place(self._shape(job), free, self.shapes.where) if free else None
             if devices is not None:
                 given.start(job, devices)
                 found.add(job)
         return found
+
+    def _shape(self, job: JobId) -> Shape:
+        spec = self.books.standings[job].spec
+        assert spec is not None  # it wants devices
+        return shape_for(self.shapes.of(spec.gpus), spec.facts, self.shapes.where)
 
     def is_all_that_bars(self, job: JobId, desk: Desk, given: Given, room: Room) -> bool:
         """True where only reservations keep a job from what is free."""

@@ -24,7 +24,7 @@ from reconciler.planning.eligibility import counted
 from reconciler.planning.giving import Given
 from reconciler.planning.holdings import free_rows
 from reconciler.planning.interruptions import Interruptions
-from reconciler.planning.placement import place
+from reconciler.planning.placement import place, shape_for
 from reconciler.planning.promises import Promise, promises
 from reconciler.planning.question import Question
 from reconciler.planning.room import Room
@@ -198,7 +198,10 @@ class ByValue:
             team, request = self._desk.kinds[job]
             free = self.given.free & self._access.open_to(job)
             free &= self._room.allowed_bits(team, request.count)
-            devices = place(self._shapes.of(request), free, self._where)
+            spec = self._books.standings[job].spec
+            assert spec is not None  # it wants devices
+            shape = shape_for(self._shapes.of(request), spec.facts, self._where)
+            devices = place(shape, free, self._where)
             if devices is None:
                 continue
             del self.promised[job]

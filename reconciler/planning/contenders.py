@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.domain.attempt import Attempt, AttemptPhase, ObservedState, StopCause
-from reconciler.domain.job import JobSpec, PendingJob
+from reconciler.domain.job import GpuRequest, JobSpec, PendingJob
 from reconciler.domain.plan import Decision, Verb
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
@@ -19,7 +19,7 @@ from reconciler.planning import remaining
 from reconciler.planning.board import Contender, Hold, Holder, Victim
 from reconciler.planning.eligibility import Bar
 from reconciler.planning.fair_use import Factors, factor_of
-from reconciler.planning.placement import fits
+from reconciler.planning.placement import fits, shape_for
 from reconciler.planning.priority import RankKey, rank_key
 from reconciler.planning.remaining import Moment, Span
 from reconciler.planning.retry import after_attempt
@@ -27,7 +27,7 @@ from reconciler.planning.shapes import Shapes
 from reconciler.planning.slowdown import slowdown_at
 from reconciler.planning.spread import Spread
 from reconciler.planning.standing import Standing
-from reconciler.planning.topology import bits_of
+from reconciler.planning.topology import Shape, bits_of
 from reconciler.planning.windows import reach_s
 
 _COMES_BACK = (
@@ -45,6 +45,8 @@ class Wishes:
     shapes: Shapes
     favour: Factors = field(default_factory=dict)
     """What fair use makes of each team."""
+    _near: dict[tuple[GpuRequest, str, tuple[str, ...]], Shape] = field(default_factory=dict)
+    """What was worked out for jobs that ask for the same and read the same."""
 
     def until(self, standing: Standing, decision: Decision) -> Instant:
         """Return when a live attempt is expected to be gone, given what is decided about it."""
@@ -81,7 +83,7 @@ class Wishes:
         now = self.snapshot.now
         contender = Contender(
             spec=spec,
-            shape=self.shapes.of(spec.gpus),
+            shape=self._shape(spec),
             key=self._key(standing, spec, left),
             left=left,
             reach_s=reach_s(spec, left, ran_s=status.ran_s, policy=self.snapshot.policy),
@@ -116,7 +118,7 @@ class Wishes:
         left = self._plus_restart(self._left(standing, holder.attempt))
         return Contender(
             spec=spec,
-            shape=self.shapes.of(spec.gpus),
+            shape=self._shape(spec),
             key=self._key(standing, spec, left),
             left=left,
             not_before=Instant(max(gone_at, self.snapshot.now + 1)),
@@ -137,12 +139,21 @@ class Wishes:
         next_cycle = Instant(self.snapshot.now + 1)
         return Contender(
             spec=spec,
-            shape=self.shapes.of(spec.gpus),
+            shape=self._shape(spec),
             key=self._key(standing, spec, left),
             left=left,
             not_before=max(next_cycle, after.retry_at or next_cycle),
             can_start=False,
         )
+
+    def _shape(self, spec: JobSpec) -> Shape:
+        shape, where = self.shapes.of(spec.gpus), self.shapes.where
+        if not where.caches:
+            return shape
+        reads = spec.gpus, spec.facts.model, spec.facts.data
+        if reads not in self._near:
+            self._near[reads] = shape_for(shape, spec.facts, where)
+        return self._near[reads]
 
     def _whole(self, spec: JobSpec | None, gpus: int | None = None) -> Span:
         if spec is None:

@@ -18,9 +18,10 @@ from reconciler.planning.access import Access
 from reconciler.planning.books import Books
 from reconciler.planning.desk import Desk
 from reconciler.planning.giving import Given
-from reconciler.planning.placement import place
+from reconciler.planning.placement import place, shape_for
 from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
+from reconciler.planning.topology import Shape
 
 WORTH_RESTARTS = 4
 """A job grows where that saves at least this many restarts of its time."""
@@ -78,7 +79,7 @@ class Elastic:
                     break
 
     def _try(self, job: JobId, spec: JobSpec, gpus: int, given: Given, room: Room) -> bool:
-        shape = self.shapes.of(replace(spec.gpus, count=gpus))
+        shape = self._shape(spec, gpus)
         free = given.free & self.access.open_to(job) & room.allowed_bits(spec.team, gpus)
         devices = place(shape, free, self.shapes.where)
         if devices is None or not self._ends_sooner(job, spec, gpus, given):
@@ -86,6 +87,10 @@ class Elastic:
         room.start(spec.team, devices)
         given.start(job, devices)
         return True
+
+    def _shape(self, spec: JobSpec, gpus: int) -> Shape:
+        request = replace(spec.gpus, count=gpus)
+        return shape_for(self.shapes.of(request), spec.facts, self.shapes.where)
 
     def _ends_sooner(self, job: JobId, spec: JobSpec, gpus: int, given: Given) -> bool:
         """True if it ends before it could with what it asks for, were it next in line."""
@@ -141,8 +146,7 @@ class Elastic:
                     continue
                 allowed = room.allowed_bits(spec.team, gpus, leaving=(job,))
                 free = (given.free | own & self.shapes.where.ready) & self.access.open_to(job)
-                shape = self.shapes.of(replace(spec.gpus, count=gpus))
-                devices = place(shape, free & allowed, self.shapes.where)
+                devices = place(self._shape(spec, gpus), free & allowed, self.shapes.where)
                 if devices is not None:
                     room.leave((job,))
                     room.keep(spec.team, devices)

@@ -20,6 +20,7 @@ from reconciler.planning.agenda import keep_agenda
 from reconciler.planning.board import Board, Booking
 from reconciler.planning.books import open_books
 from reconciler.planning.budget import hours
+from reconciler.planning.caches import cached_words
 from reconciler.planning.contenders import Wishes
 from reconciler.planning.counterfactual import Suggestion
 from reconciler.planning.eligibility import counted, words
@@ -192,8 +193,11 @@ class _Checks:
         return Check(name="document", is_met=True, words="it is valid")
 
     def _runs(self, live: Attempt) -> Check:
-        places = ", ".join(share.node for share in live.allocation.shares)
-        said = f"attempt {live.number} is {live.phase.value} on {places}"
+        nodes = [share.node for share in live.allocation.shares]
+        said = f"attempt {live.number} is {live.phase.value} on {', '.join(nodes)}"
+        if self._here.spec is not None:
+            cached = cached_words(self._here.spec.facts, nodes, self._shapes.where.caches)
+            said += f", {cached}" if cached else ""
         return Check(name="attempt", is_met=True, words=said)
 
     def _dependencies(self, spec: JobSpec) -> Iterator[Check]:

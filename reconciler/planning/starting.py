@@ -5,6 +5,7 @@ from reconciler.domain.plan import Decision, Verb
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.units import JobId
+from reconciler.planning.caches import cached_words
 from reconciler.planning.eligibility import counted
 from reconciler.planning.standing import Standing
 from reconciler.planning.topology import Layout, allocation_of
@@ -15,12 +16,15 @@ def start(
 ) -> Decision:
     """Return the start of a job on ``devices``; ``was_freed``: somebody left for it."""
     attempt = attempt_of(snapshot, standing, devices, where)
-    nodes = ", ".join(share.node for share in attempt.allocation.shares)
+    assert standing.spec is not None  # it has an attempt
+    nodes = [share.node for share in attempt.allocation.shares]
+    said = f"{counted(attempt.gpus, where.unit)} on {', '.join(nodes)}"
+    cached = cached_words(standing.spec.facts, nodes, where.caches)
     return Decision(
         job=standing.id,
         verb=Verb.START,
         reason=Reason.GPUS_FREED_BY_VICTIM if was_freed else Reason.GPUS_FREE,
-        detail=f"{counted(attempt.gpus, where.unit)} on {nodes}",
+        detail=f"{said}, {cached}" if cached else said,
         attempt=attempt,
     )
 

@@ -26,7 +26,7 @@ from reconciler.planning.contenders import Wishes
 from reconciler.planning.desk import Desk
 from reconciler.planning.elastic import left_at
 from reconciler.planning.giving import Given
-from reconciler.planning.placement import place
+from reconciler.planning.placement import place, shape_for
 from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.slowdown import slowdown_at
@@ -151,7 +151,10 @@ class WaitOrSplit:
                     left.free |= devices
             left.free &= ~gone
             free = left.free & self.access.open_to(job) & rest.allowed_bits(team, request.count)
-            pieces = place(self.shapes.of(request), free, self.shapes.where)
+            spec = self.books.standings[job].spec
+            assert spec is not None  # it wants devices
+            shape = shape_for(self.shapes.of(request), spec.facts, self.shapes.where)
+            pieces = place(shape, free, self.shapes.where)
             if pieces is None:
                 better = self._still_awaited(job, left)
                 if better is None and not self.access.calendar.windows:

@@ -44,7 +44,9 @@ HERE = Path(__file__).parent
 SCENARIOS = sorted((HERE / "scenarios").glob("*.yaml"))
 STORIES = sorted((HERE / "stories").glob("*.yaml"))
 
-_SCENARIO_KEYS = {"scenario", "thread", "why", "given", "then", "statuses", "calendar"}
+_SCENARIO_KEYS = {
+    *("scenario", "thread", "why", "given", "then", "statuses", "calendar", "details")
+}
 _STORY_KEYS = {"scenario", "thread", "why", "given", "story", "history"}
 _STEP_KEYS = {
     *("at", "submit", "edit", "remove", "break", "wildcard", "node", "silent", "dies"),
@@ -69,6 +71,11 @@ def short(job: JobId) -> str:
 
 def headlines(planned: Plan) -> dict[str, str]:
     return {short(job): headline(decision) for job, decision in planned.decisions.items()}
+
+
+def details(planned: Plan) -> dict[str, str]:
+    """Return what is added to each decision in words."""
+    return {short(job): decision.detail for job, decision in planned.decisions.items()}
 
 
 def calendar(planned: Plan) -> dict[str, str]:
