@@ -112,7 +112,7 @@ def _places(shape: Shape, usable: int, where: Layout) -> Iterator[tuple[Cost, in
     found_many = _over_nodes(shape.count, usable, in_order, tightest=False)
     if found_many is not None:
         nodes, left, devices = found_many
-        yield (nodes, len(where.racks), 0, 0, left, _far(devices, in_order, shape), 0), devices
+        yield (nodes, len(where.racks), 0, 0, left, 0, 0), devices  # nearest within its type
 
 
 def _near_first(nodes: Sequence[NodeBits], shape: Shape, usable: int) -> Sequence[NodeBits]:

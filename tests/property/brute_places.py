@@ -102,10 +102,10 @@ class Floor(Reader):
         return ((min(fitting)[3], job.gpus),) if fitting else None
 
     def _nearer(self, job: JobFacts, found: Held, avoid: Collection[int]) -> Held:
-        """Return the nearest of the places of all pools that cost no more than the one found."""
+        """Return the nearest of the places of all pools that cost as much as the one found."""
         open_rows = [([row for row in rows if row not in avoid], u) for rows, u in self.pools(job)]
         wide = [self._wide(job, rows, u, near=job) for rows, u in open_rows if job.gpus > u]
-        good = [held for held in wide if held and self._cost(held) <= self._cost(found)]
+        good = [held for held in wide if held and self._cost(held) == self._cost(found)]
         return max((found, *good), key=lambda held: self.worth(job, dict(held)))
 
     def _cost(self, held: Held) -> tuple[int, int, int]:

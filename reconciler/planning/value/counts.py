@@ -105,7 +105,7 @@ class FreeCounts:
         alike = [found]
         for pool in self.pools_of(pools):
             held = self._many_rows(gpus, pool, within, avoid, near)
-            if held is not None and self._cost(held) <= self._cost(found):
+            if held is not None and self._cost(held) == self._cost(found):
                 alike.append(held)
         return min(alike, key=lambda held: -_worth((row for row, _ in held), near))
 
