@@ -47,6 +47,11 @@ class Wishes:
     """What fair use makes of each team."""
     _near: dict[tuple[GpuRequest, str, tuple[str, ...]], Shape] = field(default_factory=dict)
     """What was worked out for jobs that ask for the same and read the same."""
+    _spread: Spread = field(init=False)
+
+    def __post_init__(self) -> None:
+        spread = Spread(self.shapes, slowdown_at(self.snapshot))
+        object.__setattr__(self, "_spread", spread)  # one, so that it remembers requests
 
     def until(self, standing: Standing, decision: Decision) -> Instant:
         """Return when a live attempt is expected to be gone, given what is decided about it."""
@@ -167,8 +172,7 @@ class Wishes:
         whole = self._whole(standing.spec, attempt.gpus or None)
         if standing.spec is not None and len(attempt.allocation.shares) > 1:
             devices = bits_of(attempt.allocation, self.shapes.where)
-            spread = Spread(self.shapes, slowdown_at(self.snapshot))
-            whole = whole.times(spread.factor(standing.spec.gpus, devices))
+            whole = whole.times(self._spread.factor(standing.spec.gpus, devices))
         return remaining.of_live(
             standing.status, attempt, standing.observed, whole, now=self.snapshot.now
         )

@@ -118,15 +118,16 @@ def _fewest(shape: Shape, where: Layout) -> tuple[int, int]:
 
     No node, and no rack, has more devices than its rack has the power for at once.
     """
-    powered = dict(where.caps)
     found = []
     for _, fitting in shape.per_type:
-        nodes, racks = [], []
-        for rack in where.racks:
-            sizes = [(fitting & where.nodes[position].all).bit_count() for position in rack]
-            most = powered.get(sum(where.nodes[position].all for position in rack), sum(sizes))
-            nodes += [min(size, most) for size in sizes]
-            racks.append(min(sum(sizes), most))
+        nodes = [(fitting & node.all).bit_count() for node in where.nodes]
+        racks = [sum(nodes[position] for position in rack) for rack in where.racks]
+        for devices, most in where.caps:
+            for number, rack in enumerate(where.racks):
+                if where.nodes[rack[0]].all & devices:
+                    racks[number] = min(racks[number], most)
+                    for position in rack:
+                        nodes[position] = min(nodes[position], most)
         if sum(racks) >= shape.count:
             found.append((_so_many(nodes, shape.count), _so_many(racks, shape.count)))
     return min(found, default=(1, 1))
