@@ -60,8 +60,15 @@ def _calendar(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
-    """Return a cluster as it was told before nodes had caches and racks caps, where it has none."""
-    found = {name: said for name, said in plain(cluster).items() if said != {}}
+    """Return a cluster as it was told before it could say more than its id and its nodes.
+
+    What it leaves out is left out, so what was recorded before keeps its digest.
+    """
+    found = {
+        name: said
+        for name, said in plain(cluster).items()
+        if name in ("id", "nodes") or said not in ({}, [], False)
+    }
     for node, said in zip(cluster.nodes, found["nodes"], strict=True):
         if not node.caches:
             del said["caches"]

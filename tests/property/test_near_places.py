@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from reconciler.domain.cluster import Allocation, Caches, Cluster
 from reconciler.domain.job import WorkloadFacts
 from reconciler.domain.plan import Decision, Verb
+from reconciler.domain.policy import Order
 from reconciler.domain.snapshot import DesiredJob, Snapshot
 from reconciler.domain.units import JobId
 from reconciler.planning.caches import cached_on
@@ -20,7 +21,8 @@ from reconciler.planning.topology import layout, shape
 from reconciler.planning.value.counts import NOWHERE, FreeCounts
 from reconciler.planning.value.fleet import Nodes, Within
 from tests.builders import a_snapshot
-from tests.strategies import clusters, requests, snapshots
+from tests.property.lives import Life
+from tests.strategies import Step, clusters, lives, orders, requests, snapshots
 from tests.values import a_cluster, a_spec
 
 MODELS = ("", "m", "n")
@@ -124,6 +126,32 @@ def test_a_memo_of_other_caches_changes_no_plan(one: Snapshot, other: Snapshot) 
 
         assert planned == plan(one)[0]
         assert memo.update == next_statuses(one, planned)
+
+
+@given(
+    clusters(),
+    lives(),
+    orders(),
+    st.lists(caches, min_size=4, max_size=4),
+    st.lists(facts, min_size=5, max_size=5),
+)
+def test_every_cycle_of_a_life_with_caches_plans_as_if_it_were_the_first(
+    nodes: dict[str, Any],
+    steps: list[Step],
+    order: Order,
+    said: list[Caches],
+    reads: list[WorkloadFacts],
+) -> None:
+    for node, has in zip(nodes.values(), said, strict=False):
+        node |= {"models": has.models, "data": has.data}
+    steps = [
+        replace(step, fields={**step.fields, "model": read.model, "data": read.data})
+        for number, step in enumerate(steps)
+        for read in (reads[number % len(reads)],)
+    ]
+    for report in Life(nodes, {}, steps, order).cycles(rest_s=3600):
+        check(report.snapshot, report.plan)
+        assert report.plan == plan(report.snapshot)[0]
 
 
 @given(one_asks())

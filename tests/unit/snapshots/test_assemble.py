@@ -17,6 +17,7 @@ from reconciler.domain.units import CommitId, DeviceId, Instant, JobId, NodeName
 from reconciler.snapshots.assemble import Assembler
 from reconciler.snapshots.inputs import Inputs
 from reconciler.snapshots.joined import joined_cluster
+from reconciler.snapshots.plain import plain, restore
 from reconciler.snapshots.snapshot_digest import snapshot_digest
 from reconciler.specs.reading import read_specs
 from reconciler.store.git.cat_file import GitTree
@@ -177,6 +178,16 @@ def test_what_runs_measured_is_another_digest_and_nothing_measured_is_the_one_be
 
     assert snapshot_digest(snapshot) == BEFORE_CACHES
     assert snapshot_digest(taught) != BEFORE_CACHES
+
+
+def test_what_is_seen_of_a_node_leaves_its_caches() -> None:
+    declared = replace(a_node(NodeState.READY), caches=Caches(models=("Qwen/Qwen3-8B",)))
+    seen = inputs_of(CommitId("a" * 40), node_states={NODE: NodeState.DOWN}, devices={NODE: ()})
+    (joined,) = joined_cluster(Cluster(id="lab", nodes=(declared,)), seen).nodes
+
+    assert joined == replace(declared, state=NodeState.DOWN)
+    assert restore(Node, plain(joined)) == joined
+    assert restore(Node, {"name": "n", "rack": "r", "devices": []}).caches == Caches()
 
 
 def test_an_edit_of_opaque_keys_is_another_digest(fleet: Fleet) -> None:
