@@ -111,9 +111,9 @@ class Here:
                 if before is None:
                     continue
                 rate, price = before[0] + each.rate, before[1] + each.price
-                now = min(got + count, wanted)
+                now = got + count if got + count < wanted else wanted
                 known = best[now]
-                if known is None or (rate, price) < known[:2]:
+                if known is None or rate < known[0] or (rate == known[0] and price < known[1]):
                     best[now] = (rate, price, (*before[2], each))
         found = best[wanted]
         assert found is not None  # together they free enough

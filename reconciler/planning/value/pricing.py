@@ -13,16 +13,18 @@ No loops: H = 2 means that a victim's rate is below half its preemptor's, and a 
 progress for less than the quantum is no victim.
 """
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
+
+import numpy as np
 
 from reconciler.domain.units import JobId
 from reconciler.planning.value.counts import FreeCounts
 from reconciler.planning.value.fleet import JobFacts, Within
 from reconciler.planning.value.here import Candidate, Here, Reach
 from reconciler.planning.value.ranking import Valuation
-from reconciler.planning.value.stock import Shelf
+from reconciler.planning.value.stock import Column, Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +77,12 @@ class Market:
 
     def has_any(self, reach: Reach) -> bool:
         """Return whether anybody is within reach."""
-        bar, level, since = reach.bar, reach.level, reach.since
-        for all_here in self._shelf.rows.values():
-            if all_here.least < bar:
-                here = all_here.within(level, since)
-                if here is not None and here.least < bar:
-                    return True
-        return False
+        return any(
+            (here := all_here.within(reach.level, reach.since)) is not None
+            and here.least < reach.bar
+            for all_here in self._shelf.rows.values()
+            if all_here.least < reach.bar
+        )
 
     def everybody(self, facts: JobFacts) -> Reach:
         """Return which candidates a firm job or one in a rush may stop without a test."""
@@ -94,7 +95,9 @@ class Market:
         best: Room | None = None
         for pool in self._counts.pools_of(facts.pools):
             if facts.gpus <= self._counts.unit[pool]:
-                room = self._on_one_row(facts.gpus, pool, self._shelf.rows, reach, avoid)
+                room = self._on_one_row(
+                    facts.gpus, pool, self._hopeful(facts.gpus, reach), reach, avoid
+                )
             elif facts.within == Within.UNIT:
                 continue
             else:
@@ -103,10 +106,31 @@ class Market:
                 best = room
         return best
 
+    def _hopeful(self, gpus: int, reach: Reach) -> Iterator[tuple[int, Here]]:
+        """Yield the rows that have so many devices and somebody below the bar, the row of the
+        cheapest candidate first."""
+        shelf, devices = self._shelf, self._devices()
+        hopeful = (devices >= gpus) & (shelf.leasts[: len(devices)] < reach.bar)
+        found = hopeful.nonzero()[0]
+        order = found[shelf.leasts[found].argsort(kind="stable")]
+        return ((row, shelf.rows[row]) for row in order.tolist())
+
+    def _devices(self) -> Column:
+        """Return how many devices of each row are free or the candidates'; rows after the last
+        that has candidates may be left out."""
+        free, totals = self._counts.free, self._shelf.totals
+        return np.array(free[: len(totals)], np.int64) + totals[: len(free)]
+
     def _on_one_row(
-        self, gpus: int, pool: int, rows: Mapping[int, Here], reach: Reach, avoid: Collection[int]
+        self,
+        gpus: int,
+        pool: int,
+        rows: Iterable[tuple[int, Here]],
+        reach: Reach,
+        avoid: Collection[int],
     ) -> Room | None:
-        """Return the cheapest room on one row, if it is below the bar.
+        """Return the cheapest room on one row, if it is below the bar; rows come by their
+        cheapest candidate.
 
         A set of which somebody is not below the bar is not either, and above it the value test
         fails whatever stopping costs, so the rates of the victims one by one need no look.
@@ -116,9 +140,9 @@ class Market:
         best: tuple[float, float, int] | None = None
         chosen: tuple[Candidate, ...] = ()
         below = reach.bar
-        for row, all_here in rows.items():
-            if free[row] + all_here.total < gpus or all_here.least > below:
-                continue
+        for row, all_here in rows:
+            if all_here.least > below:
+                break  # one victim there costs more already
             if column[row] != pool or row in avoid:
                 continue
             here = all_here.within(level, since)
@@ -163,17 +187,18 @@ class Market:
         room for the rest on one more."""
         unit = self._counts.unit[pool]
         whole, rest = divmod(gpus, unit)
-        free, column = self._counts.free, self._counts.nodes.pool
+        column = self._counts.nodes.pool
         costs = [
             (0.0, row)
             for row in self._counts.by_free[pool][unit]
             if row not in avoid and (inside is None or row in inside)
         ]
-        on_row = self._shelf.rows
-        for row, here in on_row.items():
-            if free[row] + here.total != unit or column[row] != pool or here.most >= reach.bar:
-                continue
-            if here.level < reach.level or here.since > reach.since:
+        shelf, on_row = self._shelf, self._shelf.rows
+        devices = self._devices()
+        clear = (devices == unit) & (shelf.mosts[: len(devices)] < reach.bar)
+        for row in clear.nonzero()[0].tolist():
+            here = on_row[row]
+            if column[row] != pool or here.level < reach.level or here.since > reach.since:
                 continue
             if row not in avoid and (inside is None or row in inside):
                 costs.append((here.share(), row))
@@ -192,15 +217,15 @@ class Market:
 
     def _others(
         self, rows: list[int], victims: Container[JobId], inside: Collection[int] | None
-    ) -> dict[int, Here]:
-        """Return the other rows, with those that are no victims yet."""
-        found = {}
+    ) -> list[tuple[int, Here]]:
+        """Return the other rows, with those that are no victims yet, as :meth:`_hopeful` does."""
+        found = []
         for row, here in self._shelf.rows.items():
             if row not in rows and (inside is None or row in inside):
                 left = here.but_for(victims)
                 if left is not None:
-                    found[row] = left
-        return found
+                    found.append((row, left))
+        return sorted(found, key=_by_least)
 
     def _has_rest(
         self,
@@ -225,6 +250,10 @@ class Market:
             and free[row] + left.get(row, 0) >= rest
             for row in range(len(free))
         )
+
+
+def _by_least(pair: tuple[int, Here]) -> float:
+    return pair[1].least
 
 
 def _room(victims: Sequence[Candidate]) -> Room:

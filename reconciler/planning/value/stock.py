@@ -8,6 +8,11 @@ the quantum is no victim of the value test, so it is valued only where a firm jo
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import inf
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from reconciler.domain.units import JobId
 from reconciler.planning.table import Table
@@ -15,15 +20,47 @@ from reconciler.planning.value.fleet import JobFacts
 from reconciler.planning.value.here import Candidate, Here, by_rate
 from reconciler.planning.value.ranking import Valuation
 
+Column: TypeAlias = npt.NDArray[Any]
+
 
 @dataclass(slots=True)
 class Shelf:
-    """The candidates of one pass by row; whoever runs the pass takes out of it."""
+    """The candidates of one pass by row; whoever runs the pass takes out of it.
+
+    Totals and rates of the rows are columns too, so that a pass looks only at rows that may do.
+    """
 
     rows: dict[int, Here] = field(default_factory=dict)
     young: list[JobFacts] = field(default_factory=list)
     """Those that the value test may not stop yet."""
     total: int = 1
+    totals: Column = field(default_factory=lambda: np.zeros(0, np.int64))
+    """By row: devices that its candidates hold."""
+    leasts: Column = field(default_factory=lambda: np.zeros(0))
+    mosts: Column = field(default_factory=lambda: np.zeros(0))
+    """By row: the lowest and the highest rate of its candidates; infinite where there are none."""
+
+    def copy(self, young: Iterable[JobFacts], total: int) -> "Shelf":
+        """Return a shelf that changes on its own."""
+        columns = (self.totals.copy(), self.leasts.copy(), self.mosts.copy())
+        return Shelf(dict(self.rows), list(young), total, *columns)
+
+    def write(self, row: int, here: Here | None) -> None:
+        """Let ``here`` be what stands on a row."""
+        if row >= len(self.totals):
+            self._grow(2 * row + 1)
+        if here is None:
+            self.rows.pop(row, None)
+            self.totals[row], self.leasts[row], self.mosts[row] = 0, inf, inf
+        else:
+            self.rows[row] = here
+            self.totals[row], self.leasts[row], self.mosts[row] = here.total, here.least, here.most
+
+    def _grow(self, size: int) -> None:
+        more = size - len(self.totals)
+        self.totals = np.concatenate([self.totals, np.zeros(more, np.int64)])
+        self.leasts = np.concatenate([self.leasts, np.full(more, inf)])
+        self.mosts = np.concatenate([self.mosts, np.full(more, inf)])
 
     def add_young(self, valuation: Valuation) -> None:
         """Let those stand there too that the value test may not stop yet."""
@@ -33,20 +70,14 @@ class Shelf:
 
     def put(self, one: Candidate) -> None:
         """Let a candidate stand on its rows."""
-        rows = self.rows
         for row, count in one.facts.held:
-            here = rows.get(row)
-            rows[row] = Here(((one, count),)) if here is None else here.joined_by(one, count)
+            here = self.rows.get(row)
+            self.write(row, Here(((one, count),)) if here is None else here.joined_by(one, count))
 
     def take(self, one: Candidate) -> None:
         """Take a candidate off its rows."""
-        rows = self.rows
         for row, _ in one.facts.held:
-            here = rows[row].but_for((one.facts.job,))
-            if here is None:
-                del rows[row]
-            else:
-                rows[row] = here
+            self.write(row, self.rows[row].but_for((one.facts.job,)))
 
 
 @dataclass(slots=True)
@@ -57,10 +88,9 @@ class Stock:
     at: int = 0
     running: Table[JobId, JobFacts] | None = None
     firm: frozenset[JobId] = frozenset()
-    total: int = 1
-    rows: dict[int, Here] = field(default_factory=dict)
+    shelf: Shelf = field(default_factory=Shelf)
     on_row: dict[int, dict[JobId, tuple[Candidate, int]]] = field(default_factory=dict)
-    """What ``rows`` are made from."""
+    """What its rows are made from."""
     known: dict[JobId, Candidate] = field(default_factory=dict)
     young: dict[JobId, JobFacts] = field(default_factory=dict)
     turns: list[tuple[float, JobId]] = field(default_factory=list)
@@ -79,9 +109,13 @@ class Stock:
         if changed is None:
             self._fill(valuation, running, apart, total)
         else:
-            while self.turns and self.turns[0][0] <= now:
-                changed.add(heappop(self.turns)[1])
             stale: set[int] = set()
+            while self.turns and self.turns[0][0] <= now:
+                job = heappop(self.turns)[1]
+                if job in self.young:
+                    changed.add(job)
+                elif job in self.known and job not in changed:
+                    self._value_again(job, valuation, stale)
             for job in changed:
                 self._drop(job, stale)
             for job in changed:
@@ -90,7 +124,7 @@ class Stock:
                     self._look_at(facts, valuation, stale)
             self._write(stale)
         self.at, self.running, self.firm = now, running, apart
-        return Shelf(dict(self.rows), list(self.young.values()), total)
+        return self.shelf.copy(self.young.values(), total)
 
     def _changed(
         self,
@@ -116,7 +150,7 @@ class Stock:
         total: int,
     ) -> None:
         self.known, self.young, self.turns = {}, {}, []
-        self.rows, self.on_row, self.total = {}, {}, total
+        self.shelf, self.on_row = Shelf(total=total), {}
         stale: set[int] = set()
         for facts in running.values():
             if _may_be_stopped(facts, firm):
@@ -129,7 +163,17 @@ class Stock:
             self.young[job] = facts
             heappush(self.turns, (facts.since + quantum, job))
             return
-        one = self.known[job] = _candidate(facts, valuation, self.total)
+        self._stand(_candidate(facts, valuation, self.shelf.total), valuation, stale)
+
+    def _value_again(self, job: JobId, valuation: Valuation, stale: set[int]) -> None:
+        one = self.known[job]
+        again = Candidate(valuation.rate(one.facts), one.price, one.facts)
+        self._stand(again, valuation, stale)
+
+    def _stand(self, one: Candidate, valuation: Valuation, stale: set[int]) -> None:
+        facts = one.facts
+        job = facts.job
+        self.known[job] = one
         for row, count in facts.held:
             stale.add(row)
             self.on_row.setdefault(row, {})[job] = (one, count)
@@ -147,10 +191,8 @@ class Stock:
         """Make the rows anew on which somebody came, went or was valued again."""
         for row in stale:
             here = self.on_row[row]
-            if here:
-                self.rows[row] = Here(tuple(sorted(here.values(), key=by_rate)))
-            else:
-                self.rows.pop(row, None)
+            pairs = tuple(sorted(here.values(), key=by_rate))
+            self.shelf.write(row, Here(pairs) if pairs else None)
 
 
 def _may_be_stopped(facts: JobFacts, firm: Container[JobId]) -> bool:
