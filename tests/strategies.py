@@ -59,6 +59,7 @@ def _mixed(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
             "gpus": draw(st.sampled_from((2, 4, 4, 8))),
             "gpu_type": draw(st.sampled_from((TYPES[0], *TYPES))) if i else TYPES[0],
             "rack": draw(st.sampled_from(("r1", "r2"))),
+            "rdma": draw(st.sampled_from((False, False, True))),
             "islands": draw(st.sampled_from((0, 1, 1, 2))),
             "state": draw(st.sampled_from(STATES)) if i else "ready",
         }
@@ -73,6 +74,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
         "gpus": draw(st.sampled_from((1, 2, 2, 3, 4, 4, 8))),
         "within": draw(st.sampled_from(("node",) * 4 + ("nvlink", "rack", "cluster"))),
         "types": draw(st.sampled_from(((), (), (), TYPES[:1], TYPES[1:], TYPES))),
+        "interconnect": draw(st.sampled_from(("any",) * 6 + ("nvlink", "rdma"))),
         "priority": draw(st.sampled_from(PRIORITIES)),
         "preemptible": draw(st.sampled_from((True, True, True, False))),
         "serves_online": draw(st.booleans()),

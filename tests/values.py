@@ -133,20 +133,25 @@ def a_node(
 def a_cluster(nodes: Mapping[str, int | Mapping[str, Any]] | None = None) -> Cluster:
     """Return a cluster from GPU counts or keywords of :func:`a_node` by node name.
 
-    A node's ``rack_gpus`` says how many devices its rack has the power for at once.
+    A node's ``rack_gpus`` says how many devices its rack has the power for at once, ``rdma`` that
+    RDMA joins the nodes of its rack.
     """
     made: list[Node] = []
     rack_watts: dict[str, int] = {}
+    joined: set[str] = set()
     for name, said in ({"n1": 8} if nodes is None else nodes).items():
         node = {"gpus": said} if isinstance(said, int) else dict(said)
-        powered = node.pop("rack_gpus", None)
+        powered, has_rdma = node.pop("rack_gpus", None), node.pop("rdma", False)
         made.append(a_node(name, **node))
+        if has_rdma:
+            joined.add(made[-1].rack)
         if powered is not None:
             rack_watts[made[-1].rack] = powered * WATTS
     types = {device.type for node in made for device in node.devices}
     return Cluster(
         id=CLUSTER_ID,
         nodes=tuple(sorted(made, key=lambda node: node.name)),
+        rdma_racks=tuple(sorted(joined)),
         rack_watts=rack_watts,
         device_watts=dict.fromkeys(sorted(types), WATTS) if rack_watts else {},
     )

@@ -67,6 +67,10 @@ class Cluster:
 
     id: str
     nodes: tuple[Node, ...]
+    rdma_racks: tuple[str, ...] = ()
+    """Racks whose nodes reach each other by RDMA, sorted."""
+    rdma_between_racks: bool = False
+    """Those racks reach each other by RDMA too."""
     rack_watts: Mapping[str, int] = field(default_factory=dict)
     """Watts the devices of a rack may draw together; a rack that is not named has no cap."""
     device_watts: Mapping[str, int] = field(default_factory=dict)

@@ -33,7 +33,8 @@ class TopologyDomain(StrEnum):
 
 
 class Interconnect(StrEnum):
-    """The slowest link a gang accepts between its GPUs."""
+    """The slowest link a gang accepts between its GPUs; within a node any link is fast enough for
+    ``rdma``."""
 
     ANY = "any"
     NVLINK = "nvlink"
@@ -52,6 +53,23 @@ class GpuRequest:
     types: tuple[str, ...] = ()
     """Device types that will do, such as ``A100-80GB``; empty accepts any."""
     interconnect: Interconnect = Interconnect.ANY
+
+    @property
+    def wants_rdma(self) -> bool:
+        """True for a gang that may go over several nodes, but only where RDMA joins them."""
+        is_wide = self.within in (TopologyDomain.RACK, TopologyDomain.CLUSTER)
+        return is_wide and self.count > 1 and self.interconnect is Interconnect.RDMA
+
+    def domain(self, *, spans_rdma: bool) -> TopologyDomain:
+        """Return the smallest domain that must hold the whole gang, its links considered.
+
+        ``spans_rdma``: racks with RDMA reach each other by it.
+        """
+        if self.interconnect is Interconnect.NVLINK and self.count > 1:
+            return TopologyDomain.NVLINK
+        if self.wants_rdma and not spans_rdma:
+            return TopologyDomain.RACK
+        return self.within
 
     def __post_init__(self) -> None:
         if self.count < 1:

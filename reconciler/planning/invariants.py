@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from reconciler.domain.attempt import Attempt, AttemptPhase
-from reconciler.domain.cluster import Allocation, Device, Node, NodeState
+from reconciler.domain.cluster import Allocation, Cluster, Device, Node, NodeState
 from reconciler.domain.job import GpuRequest, Interconnect, PriorityClass, TopologyDomain
 from reconciler.domain.plan import Decision, Launch, Plan, Verb
 from reconciler.domain.policy import Order
@@ -116,13 +116,15 @@ def _gangs_whole(snapshot: Snapshot, plan: Plan) -> None:
         request = wanted.spec.gpus
         if granted.gpus in sizes:
             request = replace(request, count=granted.gpus)
-        _gang(job, request, granted, nodes, is_start=decision.verb is Verb.START)
+        is_start = decision.verb is Verb.START
+        _gang(job, request, granted, snapshot.cluster, nodes, is_start=is_start)
 
 
 def _gang(
     job: JobId,
     request: GpuRequest,
     granted: Allocation,
+    cluster: Cluster,
     nodes: Mapping[NodeName, Node],
     *,
     is_start: bool,
@@ -138,7 +140,7 @@ def _gang(
         raise _broken("gangs are of one wanted type", f"{job} gets {sorted(types)}")
     if any(device.memory_gib < request.min_memory_gib for device in devices):
         raise _broken("gangs have the memory they asked for", job)
-    if not _is_within(request, pairs, devices, nodes):
+    if not _is_within(request, pairs, devices, cluster, nodes):
         raise _broken("gangs keep their domain", f"{job} leaves its {request.within.value}")
     states = {nodes[share.node].state for share in granted.shares}
     if is_start and states != {NodeState.READY}:
@@ -157,16 +159,22 @@ def _is_within(
     request: GpuRequest,
     pairs: tuple[_Key, ...],
     devices: list[Device],
+    cluster: Cluster,
     nodes: Mapping[NodeName, Node],
 ) -> bool:
     names = {node for node, _ in pairs}
+    racks = {nodes[name].rack for name in names}
+    if request.interconnect is Interconnect.RDMA and len(names) > 1:
+        joined = racks <= set(cluster.rdma_racks)
+        if not joined or (len(racks) > 1 and not cluster.rdma_between_racks):
+            return False
     if request.within is TopologyDomain.NVLINK or request.interconnect is Interconnect.NVLINK:
         islands = {device.island for device in devices}
         return len(names) == 1 and (len(pairs) == 1 or (len(islands) == 1 and "" not in islands))
     if request.within is TopologyDomain.NODE:
         return len(names) == 1
     if request.within is TopologyDomain.RACK:
-        return len({nodes[name].rack for name in names}) == 1
+        return len(racks) == 1
     return True
 
 

@@ -21,7 +21,7 @@ from reconciler.planning.books import Books
 from reconciler.planning.contenders import MAY_BE_STOPPED
 from reconciler.planning.priority import rank_instant, score, weights_of
 from reconciler.planning.remaining import Span
-from reconciler.planning.rows import Rows, within_of
+from reconciler.planning.rows import Rows
 from reconciler.planning.standing import Standing
 from reconciler.planning.value.fleet import Ended, JobFacts
 from reconciler.planning.windows import bound_s
@@ -111,7 +111,7 @@ class Facts:
             preemptible=may_stop and (spec.preemptible if not held else True),
             rush=spec.priority is PriorityClass.P0,
             pools=self.rows.pools_for(spec.gpus),
-            within=within_of(spec.gpus),
+            within=self.rows.within(spec.gpus),
             deadline=spec.deadline or 0,
             bound=self.snapshot.policy.waiting_bounds.get(spec.priority, Seconds(0)),
             reach_s=0 if held else self._reach_s(status, spec, pending),

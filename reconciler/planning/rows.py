@@ -40,6 +40,10 @@ class Rows:
     row_of: Mapping[tuple[NodeName, DeviceId], int]
     pools: tuple[tuple[str, float, bool], ...]
     """Type, usable memory of a device and whether NVLink joins them, of each pool."""
+    rdma_pools: int
+    """Pools of racks whose nodes reach each other by RDMA, bit ``i`` for pool ``i``."""
+    spans_rdma: bool
+    """Those racks reach each other by RDMA too."""
 
     def held(self, devices: int) -> Held:
         """Return a set of devices as (row, count) pairs, sorted by row."""
@@ -82,14 +86,11 @@ class Rows:
             would_do = not request.types or kind in request.types
             if would_do and memory_gib >= request.min_memory_gib and (is_linked or not linked):
                 found |= 1 << number
-        return found
+        return found & self.rdma_pools if request.wants_rdma else found
 
-
-def within_of(request: GpuRequest) -> Within:
-    """Return the smallest domain that must hold the whole gang."""
-    if request.interconnect is Interconnect.NVLINK:
-        return Within.UNIT
-    return _WITHIN[request.within]
+    def within(self, request: GpuRequest) -> Within:
+        """Return the smallest domain that must hold the whole gang."""
+        return _WITHIN[request.domain(spans_rdma=self.spans_rdma)]
 
 
 def rows_of(where: Layout, grid: Grid) -> Rows:
@@ -106,11 +107,10 @@ def rows_of(where: Layout, grid: Grid) -> Rows:
     kinds = [""] * len(grid.size)
     for name, (low, high) in zip(grid.types, grid.spans, strict=True):
         kinds[low:high] = [name] * (high - low)
+    columns = (kinds, grid.memory_gib.tolist(), grid.link.tolist(), grid.rdma.tolist())
     keys = [
-        (kind, float(memory_gib), bool(link > 1))
-        for kind, memory_gib, link in zip(
-            kinds, grid.memory_gib.tolist(), grid.link.tolist(), strict=True
-        )
+        (kind, float(memory_gib), bool(link > 1), has_rdma)
+        for kind, memory_gib, link, has_rdma in zip(*columns, strict=True)
     ]
     pools = tuple(sorted(set(keys)))
     number = {key: index for index, key in enumerate(pools)}
@@ -130,12 +130,15 @@ def rows_of(where: Layout, grid: Grid) -> Rows:
         shut=frozenset(row for row, ready in enumerate(grid.size.tolist()) if not ready),
         bits=tuple(bits),
         row_of=row_of,
-        pools=pools,
+        pools=tuple(pool[:3] for pool in pools),
+        rdma_pools=sum(1 << index for index, pool in enumerate(pools) if pool[3]),
+        spans_rdma=grid.spans_rdma,
     )
 
 
-def _pool_name(kind: str, memory_gib: float, is_linked: bool) -> str:
-    return f"{kind} {memory_gib:g} GiB{' nvlink' if is_linked else ''}"
+def _pool_name(kind: str, memory_gib: float, is_linked: bool, has_rdma: bool) -> str:
+    links = f"{' nvlink' if is_linked else ''}{' rdma' if has_rdma else ''}"
+    return f"{kind} {memory_gib:g} GiB{links}"
 
 
 def _names(where: Layout, node: list[int]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from reconciler.domain.cluster import (
     NodeShare,
     NodeState,
 )
-from reconciler.domain.job import GpuRequest, Interconnect, TopologyDomain
+from reconciler.domain.job import GpuRequest, TopologyDomain
 from reconciler.domain.units import DeviceId, NodeName
 from reconciler.planning.caches import Cached, cached_on
 
@@ -48,6 +48,10 @@ class Layout:
     """Devices of ready nodes, whether or not their racks have the power for all of them."""
     caps: tuple[tuple[int, int], ...] = ()
     """(devices of a rack, how many of them its power allows in use at once), where it binds."""
+    rdma: int = 0
+    """Devices of racks whose nodes reach each other by RDMA."""
+    spans_rdma: bool = False
+    """Those racks reach each other by RDMA too."""
     most: int = 0
     """As many devices as may be in use at once where nothing is yet."""
     unit: str = "GPU"
@@ -85,6 +89,7 @@ def layout(cluster: Cluster) -> Layout:
             ready |= row.all
     has_slots_only = all(device.kind is DeviceKind.CPU_SLOT for _, device in devices)
     everything = (1 << len(devices)) - 1
+    joined = cluster.rdma_racks
     caps = tuple(_caps(cluster, nodes, rows)) if cluster.rack_watts else ()
     return Layout(
         devices=tuple(devices),
@@ -95,6 +100,8 @@ def layout(cluster: Cluster) -> Layout:
         ready=ready,
         up=ready,
         caps=caps,
+        rdma=sum(row.all for row, node in zip(rows, nodes, strict=True) if node.rack in joined),
+        spans_rdma=cluster.rdma_between_racks,
         most=powered(caps, rows, everything) if caps else everything,
         unit="CPU slot" if devices and has_slots_only else "GPU",
         caches=cached_on(nodes),
@@ -189,14 +196,15 @@ def shape(request: GpuRequest, where: Layout) -> Shape:
     per_type = []
     for name in dict.fromkeys(types):
         fitting = where.by_type.get(name, 0)
+        if request.wants_rdma:
+            fitting &= where.rdma
         if request.min_memory_gib > 0:
             fitting = _with_memory(fitting, request.min_memory_gib, where)
         if fitting.bit_count() >= request.count:
             per_type.append((name, fitting))
-    nvlink_only = request.interconnect is Interconnect.NVLINK
     return Shape(
         count=request.count,
-        within=TopologyDomain.NVLINK if nvlink_only else request.within,
+        within=request.domain(spans_rdma=where.spans_rdma),
         per_type=tuple(per_type),
     )
 

@@ -14,7 +14,7 @@ from reconciler.domain.units import JobId
 from reconciler.planning.eligibility import words
 from reconciler.planning.power import NO_POWER
 from reconciler.planning.room import Room
-from reconciler.planning.rows import Rows, within_of
+from reconciler.planning.rows import Rows
 from reconciler.planning.table import Draft, Table
 from reconciler.planning.value.fleet import JobFacts, Within
 
@@ -84,7 +84,7 @@ class Waits:
             if self._rows.pools_for(request) >> number & 1
         ]
         allowed = [pool for pool in pools if self._is_allowed(team, pool, request.count)]
-        within = within_of(request)
+        within = self._rows.within(request)
         if not any(self._fits(within, pool, request.count, empty=True) for pool in allowed):
             return Reason.QUOTA_EXCEEDED, f"the quota of team {team} is in use"
         if not any(self._fits(within, pool, request.count) for pool in allowed):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from reconciler.domain.cluster import Cluster, Device, DeviceKind, Node
-from reconciler.domain.job import TopologyDomain
+from reconciler.domain.job import GpuRequest, TopologyDomain
 from reconciler.domain.units import TeamName
 from reconciler.specs.platform import Platform
 
@@ -34,14 +34,35 @@ class Capacity:
         self.types = _types(cluster)
         self.hardware = f"{is_guess} " + " ".join(f"{each}" for each in self.types)
         """Which types there are, in text: what estimates depend on of a cluster."""
-        self._known: dict[tuple[TopologyDomain, tuple[str, ...], float], int] = {}
+        self._known: dict[tuple[TopologyDomain, tuple[str, ...], float, bool], int] = {}
 
-    def largest(self, domain: TopologyDomain, types: tuple[str, ...], min_memory_gib: float) -> int:
-        """Return how many devices of one type that will do the fullest ``domain`` holds."""
-        key = (domain, types, min_memory_gib)
+    def most(self, request: GpuRequest) -> int:
+        """Return how many devices the fullest place has in which ``request`` may be."""
+        return self.largest(
+            request.domain(spans_rdma=self.cluster.rdma_between_racks),
+            request.types,
+            request.min_memory_gib,
+            has_rdma=request.wants_rdma,
+        )
+
+    def largest(
+        self,
+        domain: TopologyDomain,
+        types: tuple[str, ...],
+        min_memory_gib: float,
+        *,
+        has_rdma: bool = False,
+    ) -> int:
+        """Return how many devices of one type that will do the fullest ``domain`` holds.
+
+        ``has_rdma``: in racks whose nodes reach each other by RDMA.
+        """
+        key = (domain, types, min_memory_gib, has_rdma)
         if key not in self._known:
             here: Counter[tuple[str, str, tuple[str, ...]]] = Counter()
             for node in self.cluster.nodes:
+                if has_rdma and node.rack not in self.cluster.rdma_racks:
+                    continue
                 for device in node.devices:
                     place = _domain_of(domain, node, device)
                     if place is not None and _will_do(device, types, min_memory_gib):
@@ -60,16 +81,18 @@ class Capacity:
         return min(devices, self.cluster.rack_watts[rack] // each)
 
     def smallest_domain(
-        self, count: int, types: tuple[str, ...], min_memory_gib: float
+        self, count: int, types: tuple[str, ...], min_memory_gib: float, *, has_rdma: bool = False
     ) -> TopologyDomain:
         """Return the smallest domain with ``count`` devices that will do.
 
-        One device always fits a node, so a gang of one is not tied to NVLink.
+        One device always fits a node, so a gang of one is not tied to NVLink.  ``has_rdma``: what
+        is larger than a node needs RDMA between its nodes.
         """
         for domain in (TopologyDomain.NVLINK, TopologyDomain.NODE, TopologyDomain.RACK):
             if domain is TopologyDomain.NVLINK and count == 1:
                 continue
-            if self.largest(domain, types, min_memory_gib) >= count:
+            joined = has_rdma and domain is TopologyDomain.RACK
+            if self.largest(domain, types, min_memory_gib, has_rdma=joined) >= count:
                 return domain
         return TopologyDomain.CLUSTER
 

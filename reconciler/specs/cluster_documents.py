@@ -72,8 +72,10 @@ class Node(Section):
 
 
 class Rack(Section):
-    power_cap_watts: Annotated[int, Field(ge=1)]
+    power_cap_watts: Annotated[int, Field(ge=1)] | None = None
     """What the devices of the rack may draw together."""
+    rdma: bool = False
+    """Whether RDMA joins its nodes: a gang that asks for it goes over no others."""
 
 
 class ClusterConf(Section):
@@ -85,7 +87,9 @@ class ClusterConf(Section):
     nodes: Annotated[dict[NodeIds, Node], Field(min_length=1)]
     """By name; `dgx-[01-16]` stands for sixteen of them."""
     racks: dict[RackId, Rack] = Field(default_factory=dict)
-    """Racks whose power is bounded; the others need no entry."""
+    """Racks whose power is bounded, or whose nodes RDMA joins; the others need no entry."""
+    rdma_between_racks: bool = False
+    """Whether RDMA joins the racks that have it, too."""
 
 
 def cluster_findings(cluster: ClusterConf) -> list[Finding]:
@@ -112,7 +116,7 @@ def cluster_findings(cluster: ClusterConf) -> list[Finding]:
                     f"{kind.count} devices cannot be split evenly into {kind.islands} islands",
                 )
             )
-    findings += _power_findings(cluster)
+    findings += _rack_findings(cluster)
     return findings
 
 
@@ -134,8 +138,8 @@ def _name_findings(cluster: ClusterConf) -> list[Finding]:
     return findings
 
 
-def _power_findings(cluster: ClusterConf) -> list[Finding]:
-    """Return what is wrong with racks under a power cap, and with the watts they need."""
+def _rack_findings(cluster: ClusterConf) -> list[Finding]:
+    """Return what is wrong with racks, and with the watts that a power cap needs."""
     findings = []
     watts: dict[str, int] = {}
     for name, kind in cluster.node_types.items():
@@ -155,6 +159,8 @@ def _power_findings(cluster: ClusterConf) -> list[Finding]:
             close = nearest(name, {node.rack for node in cluster.nodes.values()})
             hint = f"did you mean `{close}`?" if close else ""
             findings.append(_bad(path, f"no node is in rack {name}", hint))
+        elif rack.power_cap_watts is None:
+            continue
         elif len(types) > 1:
             hint = "give the nodes of each type a rack of their own, with its share of the watts"
             message = f"a rack under a power cap has devices of one type; {name} has"

@@ -103,12 +103,15 @@ def gpu_request(
     asked = resources.get("within")
     named = (types,) if isinstance(types, str) else tuple(types)
     least = max(0.0 if memory is None else parse_memory(memory), needed_gib)
+    links = Interconnect(resources.get("interconnect", "any"))
+    rdma = links is Interconnect.RDMA
+    smallest = capacity.smallest_domain(count, named, least, has_rdma=rdma)
     return GpuRequest(
         count=count,
-        within=TopologyDomain(asked) if asked else capacity.smallest_domain(count, named, least),
+        within=TopologyDomain(asked) if asked else smallest,
         min_memory_gib=least,
         types=named,
-        interconnect=Interconnect(resources.get("interconnect", "any")),
+        interconnect=links,
     )
 
 

@@ -140,17 +140,20 @@ def size_findings(
     is_guess = cluster is platform.cluster and platform.discovers_devices
     if is_guess and request.types:
         return  # which types the machine has is not known here
-    largest = capacity.largest(request.within, request.types, request.min_memory_gib)
+    largest = capacity.most(request)
     if largest >= request.count:
         return
+    domain = request.domain(spans_rdma=cluster.rdma_between_racks)
     wanted = " or ".join(request.types) or "any type"
     if request.min_memory_gib:
         wanted += f" with {request.min_memory_gib:g} GiB"
+    if request.wants_rdma:
+        wanted += " joined by RDMA"
     has = ", ".join(f"{count} {name}" for name, count in capacity.totals())
     yield Finding(
         path,
         Code.NEVER_FITS,
-        f"{request.count} GPUs of {wanted} within one {request.within.value} never fit "
+        f"{request.count} GPUs of {wanted} within one {domain.value} never fit "
         f"cluster {cluster.id}: the largest has {largest}",
         f"the cluster has {has}" + (", unless the machine has other GPUs" if is_guess else ""),
         is_warning=is_guess,

@@ -124,11 +124,16 @@ def build_cluster(document: Mapping[str, Any]) -> Cluster:
         for name in node_names(written)
     ]
     kinds = document["node_types"].values()
+    racks = document.get("racks") or {}
     return Cluster(
         id=document["id"],
         nodes=tuple(sorted(nodes, key=lambda node: node.name)),
+        rdma_racks=tuple(sorted(name for name, row in racks.items() if row.get("rdma"))),
+        rdma_between_racks=document.get("rdma_between_racks", False),
         rack_watts={
-            name: row["power_cap_watts"] for name, row in sorted(document.get("racks", {}).items())
+            name: row["power_cap_watts"]
+            for name, row in sorted(racks.items())
+            if row.get("power_cap_watts")
         },
         device_watts={kind["type"]: kind["watts"] for kind in kinds if kind.get("watts")},
     )

@@ -45,6 +45,13 @@ def gang_fits(request: GpuRequest, cluster: Cluster, taken: set[Pair]) -> bool:
     )
 
 
+def _over_rdma(request: GpuRequest) -> bool:
+    """True for a gang that may go over nodes, but only such as RDMA joins."""
+    if request.interconnect is not Interconnect.RDMA or request.count == 1:
+        return False
+    return request.within in (TopologyDomain.RACK, TopologyDomain.CLUSTER)
+
+
 def _places(request: GpuRequest, cluster: Cluster) -> Iterator[list[tuple[Node, Device]]]:
     ready = [node for node in cluster.nodes if node.state is NodeState.READY]
     if request.interconnect is Interconnect.NVLINK or request.within is TopologyDomain.NVLINK:
@@ -53,11 +60,16 @@ def _places(request: GpuRequest, cluster: Cluster) -> Iterator[list[tuple[Node, 
                 alike = [(node, d) for d in node.devices if d.island == name]
                 yield from ([pair] for pair in alike) if name == "" else [alike]
         return
+    if _over_rdma(request):
+        ready = [node for node in ready if node.rack in cluster.rdma_racks]
+    one_rack = request.within is TopologyDomain.RACK or (
+        _over_rdma(request) and not cluster.rdma_between_racks
+    )
     for size in range(1, len(ready) + 1):
         for nodes in combinations(ready, size):
             if request.within is TopologyDomain.NODE and size > 1:
                 continue
-            if request.within is TopologyDomain.RACK and len({n.rack for n in nodes}) > 1:
+            if one_rack and len({n.rack for n in nodes}) > 1:
                 continue
             yield [(node, device) for node in nodes for device in node.devices]
 

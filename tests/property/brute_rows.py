@@ -20,6 +20,7 @@ class Row:
     size: int
     memory_gib: float
     link: int
+    has_rdma: bool
 
 
 @dataclass
@@ -68,12 +69,13 @@ def _peak(held: Sequence[tuple[int, int, int]], start: int) -> int:
 
 def rows_of(cluster: Cluster) -> list[Row]:
     """Return the rows of a cluster, in the order the planner numbers them."""
-    found = [row for node in cluster.nodes for row in _rows(node)]
+    joined = cluster.rdma_racks
+    found = [row for node in cluster.nodes for row in _rows(node, has_rdma=node.rack in joined)]
     racks = sorted({row.rack for row in found})
     return sorted(found, key=lambda row: (row.type, racks.index(row.rack), row.node))
 
 
-def _rows(node: Node) -> Iterator[Row]:
+def _rows(node: Node, *, has_rdma: bool) -> Iterator[Row]:
     is_ready = node.state is NodeState.READY
     for kind in sorted({device.type for device in node.devices}):
         devices = [device for device in node.devices if device.type == kind]
@@ -89,6 +91,7 @@ def _rows(node: Node) -> Iterator[Row]:
                 size=len(group) if is_ready else 0,
                 memory_gib=min(device.memory_gib for device in group),
                 link=len(group) if has_nvlink else 1,
+                has_rdma=has_rdma,
             )
 
 
@@ -115,13 +118,18 @@ def _places_of_type(
         for number, row in enumerate(rows)
         if row.type == kind and row.size and row.memory_gib >= request.min_memory_gib
     ]
+    within = request.within
+    is_wide = within in (TopologyDomain.RACK, TopologyDomain.CLUSTER)
+    if request.interconnect is Interconnect.RDMA and request.count > 1 and is_wide:
+        able = [number for number in able if rows[number].has_rdma]
+        within = TopologyDomain.RACK
     if nvlink:
         return [
             ([n], 1, request.count)
             for n in able
             if request.count <= min(rows[n].size, rows[n].link)
         ]
-    domains = _domains(request.within, rows, able)
+    domains = _domains(within, rows, able)
     equal = []
     for size in {rows[number].size for number in able}:
         width = next(

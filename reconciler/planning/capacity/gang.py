@@ -12,7 +12,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from reconciler.domain.job import GpuRequest, Interconnect, TopologyDomain
+from reconciler.domain.job import GpuRequest, TopologyDomain
 from reconciler.planning.capacity.grid import Grid, Ints
 
 
@@ -90,13 +90,13 @@ def gang_of(request: GpuRequest, grid: Grid) -> Gang:
 
 def _ways(request: GpuRequest, grid: Grid, kind: int) -> list[Way]:
     low, high = grid.spans[kind]
-    within = request.within
-    if request.interconnect is Interconnect.NVLINK:
-        within = TopologyDomain.NVLINK
+    within = request.domain(spans_rdma=grid.spans_rdma)
     here = np.zeros(len(grid.size), bool)
     here[low:high] = grid.size[low:high] > 0
     if request.min_memory_gib > 0:
         here &= grid.memory_gib >= request.min_memory_gib
+    if request.wants_rdma:
+        here &= grid.rdma
     if within is TopologyDomain.NVLINK:
         here &= grid.link >= request.count
     sizes = np.unique(grid.size[here])[::-1].tolist()

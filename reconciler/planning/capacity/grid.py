@@ -49,6 +49,10 @@ class Grid:
     """The least usable memory of any device of the row."""
     link: Ints
     """Devices of the row that share one NVLink island; 1 where they have no NVLink."""
+    rdma: NDArray[np.bool_]
+    """Whether RDMA joins the nodes of the row's rack."""
+    spans_rdma: bool
+    """Those racks reach each other by RDMA too."""
     only_row: Mapping[NodeName, int]
     """The row of each node that has just one."""
     row_of: Mapping[tuple[NodeName, DeviceId], int]
@@ -105,6 +109,7 @@ class _Row:
     is_ready: bool
     memory_gib: float
     link: int
+    has_rdma: bool
     members: tuple[DeviceId, ...]
 
 
@@ -141,6 +146,8 @@ def grid_of(where: Layout) -> Grid:
         whole=_column([row.devices for row in rows]),
         memory_gib=np.array([row.memory_gib for row in rows], np.float64),
         link=_column([row.link for row in rows]),
+        rdma=np.array([row.has_rdma for row in rows], bool),
+        spans_rdma=where.spans_rdma,
         only_row=only_row,
         row_of=row_of,
         members=tuple(row.members for row in rows),
@@ -173,6 +180,7 @@ def _rows(where: Layout, node: NodeBits, position: int, rack: int) -> list[_Row]
                     is_ready=bool(part & where.ready),
                     memory_gib=min(device.memory_gib for device in devices),
                     link=len(devices) if linked > 1 else 1,
+                    has_rdma=bool(part & where.rdma),
                     members=tuple(device.id for device in devices),
                 )
             )

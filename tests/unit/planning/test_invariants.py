@@ -102,6 +102,22 @@ def test_a_gang_that_leaves_its_island_or_rack() -> None:
     )
 
 
+def test_a_gang_over_nodes_that_rdma_does_not_join() -> None:
+    given: dict[str, Any] = {
+        "nodes": {"n1": 8, "n2": 8, "n3": {"gpus": 8, "rack": "r2", "rdma": True}},
+        "pending": {"job": {"gpus": 8, "within": "rack", "interconnect": "rdma"}},
+    }
+    cluster = a_cluster(given["nodes"])
+
+    def breaks(_: Snapshot, planned: Plan) -> Plan:
+        attempt = planned.decisions[JOB].attempt
+        assert attempt is not None
+        there = devices_of(cluster, {"n1": [0, 1, 2, 3], "n2": [0, 1, 2, 3]})
+        return with_decision(planned, JOB, attempt=replace(attempt, allocation=there))
+
+    assert broken(given, breaks) == "gangs keep their domain"
+
+
 def test_a_device_the_cluster_does_not_have() -> None:
     other = devices_of(a_cluster({"n9": 2}), {"n9": [0, 1]})
 

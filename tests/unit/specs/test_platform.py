@@ -1,9 +1,11 @@
 """What the platform's files say, and what is refused in them."""
 
+from dataclasses import replace
+
 import pytest
 
-from reconciler.domain.cluster import Caches, DeviceKind, NodeState
-from reconciler.domain.job import PriorityClass, TopologyDomain
+from reconciler.domain.cluster import Caches, Cluster, DeviceKind, NodeState
+from reconciler.domain.job import GpuRequest, Interconnect, PriorityClass, TopologyDomain
 from reconciler.domain.policy import FairUse, Policy, ScoreWeights, SpreadSlowdown
 from reconciler.domain.units import Seconds
 from reconciler.specs.capacity import Capacity
@@ -153,6 +155,27 @@ def test_a_cache_that_is_named_by_a_group_is_warned_of() -> None:
     assert "`support-pairs` is a group of conf/data/" in said(reading.problems)
     assert "write sample:support-pairs" in said(reading.problems)
     assert reading.platform.cluster.nodes[0].caches.models == ("nobody/uses-this", "qwen3-8b")
+
+
+def test_gangs_over_rdma_are_as_large_as_the_racks_that_have_it() -> None:
+    racks = "racks: {r2: {rdma: true}}\n"
+    apart = read(JOB, files={"conf/cluster/laptop.yaml": CLUSTER + racks}).platform.cluster
+    alone = read(JOB, files={"conf/cluster/laptop.yaml": CLUSTER}).platform.cluster
+    assert (apart.rdma_racks, apart.rdma_between_racks) == (("r2",), False)
+
+    def most(cluster: Cluster, within: str) -> int:
+        links = Interconnect.RDMA
+        asked = GpuRequest(count=16, within=TopologyDomain(within), interconnect=links)
+        return Capacity(cluster).most(asked)
+
+    assert [most(apart, within) for within in ("node", "rack", "cluster")] == [8, 24, 24]
+    assert [most(alone, within) for within in ("node", "rack", "cluster")] == [8, 0, 0]
+    assert most(replace(apart, rdma_racks=("r1", "r2")), "cluster") == 24
+    joined = replace(apart, rdma_racks=("r1", "r2"), rdma_between_racks=True)
+    assert most(joined, "cluster") == 32
+    for cluster, domain in ((apart, "rack"), (alone, "cluster")):
+        smallest = Capacity(cluster).smallest_domain(16, (), 0.0, has_rdma=True)
+        assert smallest is TopologyDomain(domain)
 
 
 def test_a_range_keeps_its_width() -> None:
