@@ -110,11 +110,10 @@ class Stock:
             self._fill(valuation, running, apart, total)
         else:
             stale: set[int] = set()
-            while self.turns and self.turns[0][0] <= now:
-                job = heappop(self.turns)[1]
+            for job in self._due(now) - changed:
                 if job in self.young:
                     changed.add(job)
-                elif job in self.known and job not in changed:
+                elif job in self.known:
                     self._value_again(job, valuation, stale)
             for job in changed:
                 self._drop(job, stale)
@@ -164,6 +163,13 @@ class Stock:
             heappush(self.turns, (facts.since + quantum, job))
             return
         self._stand(_candidate(facts, valuation, self.shelf.total), valuation, stale)
+
+    def _due(self, now: int) -> set[JobId]:
+        """Return whose turn has come: all of them first, as some have the next one at once."""
+        found: set[JobId] = set()
+        while self.turns and self.turns[0][0] <= now:
+            found.add(heappop(self.turns)[1])
+        return found
 
     def _value_again(self, job: JobId, valuation: Valuation, stale: set[int]) -> None:
         one = self.known[job]
