@@ -1,7 +1,8 @@
 """How many times as long does a gang take that is spread?  The policy's word, held against runs.
 
 Rule kept: where the policy says nothing of it, nothing is weighed, whatever was measured; where
-no run measured a class, its factor is the policy's own, to the last digit.
+no run measured a class, its factor is the policy's own, to the last digit, unless the other class
+would pass it.
 """
 
 from math import exp, log
