@@ -49,7 +49,8 @@ class Access:
     def enter(self, desk: Desk, asking: set[JobId], given: Given) -> set[JobId]:
         """Start jobs inside the open windows that admit them; return those that start.
 
-        The windows count for their team's quota already.
+        The windows count for their team's quota already.  What the next window on the same
+        devices does not admit must be gone by then, inside as anywhere.
         """
         if not any(window.is_open for window in self.calendar.windows):
             return set()
@@ -57,6 +58,7 @@ class Access:
         facts = desk.waiting
         for job in sorted(asking, key=lambda job: (facts[job].level, facts[job].arrived, job)):
             free = given.free & self.calendar.inside(job, self.snapshot.now)
+            free &= self.open_to(job) if free else 0
             devices = place(self._shape(job), free, self.shapes.where) if free else None
             if devices is not None:
                 given.start(job, devices)
