@@ -223,26 +223,28 @@ def test_a_near_place_is_as_good_as_any(
 
 @st.composite
 def counted(draw: st.DrawFn) -> FreeCounts:
-    count = draw(st.integers(1, 8))
-    sizes = [draw(st.sampled_from((2, 4))) for _ in range(count)]
+    count = draw(st.integers(3, 8))
+    sizes = tuple(draw(st.lists(st.sampled_from((2, 4, 4)), min_size=count, max_size=count)))
+    free = [size if draw(st.integers(0, 3)) else draw(st.integers(0, size)) for size in sizes]
+    width = draw(st.sampled_from((1, 1, 2)))
     nodes = Nodes(
         names=tuple(f"n{row}" for row in range(count)),
-        sizes=tuple(sizes),
-        pool=tuple(draw(st.integers(0, 1)) for _ in range(count)),
+        sizes=sizes,
+        pool=tuple(draw(st.sampled_from((0, 0, 1))) for _ in range(count)),
         pools=("a", "b"),
-        rack=tuple(row // 3 for row in range(count)),
-        node=tuple(row // draw(st.integers(1, 2)) for row in range(count)),
+        rack=tuple(row // (2 * width) for row in range(count)),
+        node=tuple(row // width for row in range(count)),
     )
-    return FreeCounts(nodes, [draw(st.sampled_from((0, size, size, 1))) for size in sizes])
+    return FreeCounts(nodes, free)
 
 
 @given(
     counted(),
-    st.sampled_from((1, 2, 3, 4, 6, 8, 10, 12)),
-    st.sampled_from((-1, 1, 2)),
-    st.sampled_from(Within),
-    st.frozensets(st.integers(0, 7), max_size=2),
-    st.dictionaries(st.integers(0, 7), st.integers(1, 3)),
+    st.sampled_from((1, 2, 3, 4, 6, 8, 10)),
+    st.sampled_from((-1, -1, 1, 2)),
+    st.sampled_from((Within.POOL, Within.POOL, Within.RACK, Within.NODE, Within.UNIT)),
+    st.sampled_from((NOWHERE, NOWHERE, frozenset({0, 1}))),
+    st.lists(st.integers(0, 3), min_size=8, max_size=8).map(lambda worth: dict(enumerate(worth))),
 )
 def test_near_rows_are_as_good_as_any(
     counts: FreeCounts,

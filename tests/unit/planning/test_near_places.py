@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from reconciler.domain.attempt import Attempt
-from reconciler.domain.plan import Plan
+from reconciler.domain.plan import Plan, PlannerState
+from reconciler.domain.units import Instant, NodeName
 from reconciler.planning.explain import explain
 from reconciler.planning.placement import place, shape_for
 from reconciler.planning.plan import plan
@@ -49,6 +50,13 @@ def test_of_nodes_that_fit_alike_the_one_with_the_model_is_taken() -> None:
 
 def test_what_fits_better_is_taken_before_what_is_near() -> None:
     assert placed({"n1": 8, "n2": BIG}, {"n1": [0]}, gpus=4) == {"n1": 4}
+
+
+def test_an_island_to_itself_is_not_as_good_as_a_node_to_itself() -> None:
+    nodes = {"n1": {"gpus": 8, "islands": 2}, "n2": BIG | {"islands": 2}}
+
+    assert placed(nodes, {"n1": [0, 1, 2, 3]}, gpus=4) == {"n1": 4}
+    assert placed(nodes, gpus=4) == {"n2": 4}
 
 
 def test_the_model_counts_for_more_than_all_of_the_data() -> None:
@@ -95,6 +103,15 @@ def test_a_gang_over_racks_takes_no_other_racks_unless_they_are_alike() -> None:
     assert placed(nodes, {"c1": [0]}, gpus=24, within="cluster") == {"a1": 8, "a2": 8, "b1": 8}
 
 
+def test_nodes_that_leave_other_amounts_over_are_not_alike() -> None:
+    nodes = {f"a{i}": {"gpus": 8, "rack": "a"} for i in (1, 2)}
+    nodes |= {"b1": {"gpus": 8, "rack": "b"}, "b2": BIG | {"rack": "b"}}
+    busy = {"b2": [0, 1]}
+
+    assert placed(nodes, busy, gpus=18, within="cluster") == {"a1": 6, "a2": 6, "b1": 6}
+    assert placed(nodes, gpus=18, within="cluster") == {"a1": 6, "b1": 6, "b2": 6}
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("job", [{}, {"preemptible": False}, {"priority": "P0"}])
 def test_both_orders_start_near(order: str, job: dict[str, Any]) -> None:
@@ -126,12 +143,29 @@ def test_a_wide_gang_starts_near(order: str) -> None:
 def test_work_that_cannot_be_stopped_goes_beside_other_such_work_first() -> None:
     snapshot = a_snapshot(
         nodes={"n1": 8, "n2": BIG, "n3": 8},
-        running={"fixed": {"gpus": 2, "node": "n3", "preemptible": False}},
+        running={
+            "soft": {"gpus": 2, "node": "n2"},
+            "fixed": {"gpus": 2, "node": "n3", "preemptible": False},
+        },
         pending={"j": {"gpus": 2, "model": "m", "preemptible": False}},
         policy={"order": "value"},
     )
 
     assert nodes_of(plan(snapshot)[0], "j") == ["n3"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("preemptible", [True, False])
+def test_a_node_that_lost_work_lately_is_used_last_however_near(
+    order: str, preemptible: bool
+) -> None:
+    job = {"gpus": 4, "model": "m", "preemptible": preemptible}
+    snapshot = a_snapshot(nodes={"n1": 8, "n2": BIG}, pending={"j": job}, policy={"order": order})
+    lost = {a_job_id(name): Instant(snapshot.now - 60) for name in ("a", "b")}
+    state = PlannerState(lost_on={NodeName("n2"): lost})
+
+    assert nodes_of(plan(snapshot)[0], "j") == ["n2"]
+    assert nodes_of(plan(replace(snapshot, planner_state=state))[0], "j") == ["n1"]
 
 
 @pytest.mark.parametrize("order", ORDERS)

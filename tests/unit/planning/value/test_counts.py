@@ -133,6 +133,27 @@ def test_the_rest_stays_in_the_rack_of_the_whole_rows(worth: dict[int, int]) -> 
     assert near(free, 20, worth) == ((0, 8), (1, 8), (2, 4))
 
 
+def test_whole_rows_are_near_although_the_rest_cannot_be() -> None:
+    free = counts(8, 8, 8, 5, 5, 0, 0, 0)
+
+    assert near(free, 20, {2: 1, 4: 5}) == ((0, 8), (2, 8), (3, 4))
+
+
+def test_a_pool_that_takes_more_rows_is_not_as_good() -> None:
+    mixed = Nodes(
+        names=tuple("abcdef"),
+        sizes=(8, 8, 4, 4, 4, 4),
+        pool=(0, 0, 1, 1, 1, 1),
+        pools=("x", "y"),
+        rack=(0,) * 6,
+        node=tuple(range(6)),
+    )
+    free = FreeCounts(mixed, mixed.sizes)
+
+    assert near(free, 16, {2: 1, 3: 1}) == ((0, 8), (1, 8))
+    assert near(free, 16, {2: 1, 3: 1}, pools=0b10) == ((2, 4), (3, 4), (4, 4), (5, 4))
+
+
 def test_the_nearest_of_two_pools_is_taken_where_they_fit_alike() -> None:
     mixed = Nodes(
         names=tuple("abcd"),
