@@ -76,6 +76,11 @@ class GpuRequest:
             raise ValueError(f"a gang needs at least 1 GPU, got count={self.count}")
 
 
+LONG_SEQUENCE = 32_768
+"""Tokens a sample may have from which on what GPUs tell each other weighs as much as what they
+compute: such gangs get the fastest links first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadFacts:
     """What conversion takes from ``train:`` for the planner; everything else there is opaque.
@@ -96,6 +101,11 @@ class WorkloadFacts:
     model_parallel: int = 1
     """tensor x pipeline x context x expert parallel size: it must divide the gang."""
     max_steps: int | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """True for a training over long sequences."""
+        return self.max_length is not None and self.max_length >= LONG_SEQUENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ class Wishes:
     shapes: Shapes
     favour: Factors = field(default_factory=dict)
     """What fair use makes of each team."""
-    _near: dict[tuple[GpuRequest, str, tuple[str, ...]], Shape] = field(default_factory=dict)
+    _near: dict[tuple[GpuRequest, str, tuple[str, ...], bool], Shape] = field(default_factory=dict)
     """What was worked out for jobs that ask for the same and read the same."""
     _spread: Spread = field(init=False)
 
@@ -153,9 +153,9 @@ class Wishes:
 
     def _shape(self, spec: JobSpec) -> Shape:
         shape, where = self.shapes.of(spec.gpus), self.shapes.where
-        if not where.caches:
+        if not (where.caches or spec.facts.is_long):
             return shape
-        reads = spec.gpus, spec.facts.model, spec.facts.data
+        reads = spec.gpus, spec.facts.model, spec.facts.data, spec.facts.is_long
         if reads not in self._near:
             self._near[reads] = shape_for(shape, spec.facts, where)
         return self._near[reads]

@@ -111,6 +111,7 @@ class Facts:
             preemptible=may_stop and (spec.preemptible if not held else True),
             rush=spec.priority is PriorityClass.P0,
             pools=self.rows.pools_for(spec.gpus),
+            first_pools=self.rows.fast_pools(spec.gpus) if spec.facts.is_long else 0,
             within=self.rows.within(spec.gpus),
             deadline=spec.deadline or 0,
             bound=self.snapshot.policy.waiting_bounds.get(spec.priority, Seconds(0)),

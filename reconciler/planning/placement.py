@@ -3,12 +3,15 @@
 A gang's devices are of one type and inside one domain (NVLink island, node, rack, cluster).
 Among the places that fit, the order is: fewest nodes, fewest racks, fewest islands, least left
 over beside it (best fit), most of the job's model and data there already (``Shape.near``), the
-request's order of types, the node's name.  Gangs over several nodes use equal counts per node where
-that costs no more than twice the fewest nodes.
+request's order of types, the node's name.  A gang over long sequences looks first among devices
+with the faster links (NVLink in a node, RDMA over several).  Gangs over several nodes use equal
+counts per node where that costs no more than twice the fewest nodes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import TypeAlias
 
 from reconciler.domain.job import TopologyDomain, WorkloadFacts
@@ -22,15 +25,31 @@ FEW = 16
 
 
 def shape_for(shape: Shape, facts: WorkloadFacts, where: Layout) -> Shape:
-    """Return the shape of a job that reads this: it is placed near what nodes have of it."""
-    if not where.caches:
-        return shape
-    near = where.caches.near(facts.model, facts.data)
-    return replace(shape, near=near) if near else shape
+    """Return the shape of a job that reads this: it is placed near what nodes have of it, and over
+    long sequences where the links are fast."""
+    fast = _fast(shape, where) if facts.is_long else 0
+    near = where.caches.near(facts.model, facts.data) if where.caches else None
+    return replace(shape, near=near or {}, fast=fast) if near or fast else shape
+
+
+def _fast(shape: Shape, where: Layout) -> int:
+    """Return the devices with the faster links, where not all that would do have them."""
+    would_do = reduce(or_, (fitting for _, fitting in shape.per_type), 0)
+    is_wide = all((node.all & would_do).bit_count() < shape.count for node in where.nodes)
+    fast = would_do & (where.rdma if is_wide else where.linked)
+    return fast if shape.count > 1 and fast != would_do else 0
 
 
 def place(shape: Shape, free: int, where: Layout) -> int | None:
     """Return the devices of ``free`` the gang gets, or None if it does not fit."""
+    if shape.fast:
+        found = _place(shape, free & shape.fast, where)
+        if found is not None:
+            return found
+    return _place(shape, free, where)
+
+
+def _place(shape: Shape, free: int, where: Layout) -> int | None:
     best: tuple[Cost, int] | None = None
     for order, (_, fitting) in enumerate(shape.per_type):
         usable = free & fitting

@@ -88,6 +88,17 @@ class Rows:
                 found |= 1 << number
         return found & self.rdma_pools if request.wants_rdma else found
 
+    def fast_pools(self, request: GpuRequest) -> int:
+        """Return the pools with the faster links, where not all that would do have them; else 0."""
+        would_do = self.pools_for(request)
+        sizes = zip(self.nodes.pool, self.nodes.sizes, strict=True)
+        is_wide = all(size < request.count for pool, size in sizes if would_do >> pool & 1)
+        fast = self.rdma_pools
+        if not is_wide:
+            fast = sum(1 << index for index, pool in enumerate(self.pools) if pool[2])
+        fast &= would_do
+        return fast if request.count > 1 and fast != would_do else 0
+
     def within(self, request: GpuRequest) -> Within:
         """Return the smallest domain that must hold the whole gang."""
         return _WITHIN[request.domain(spans_rdma=self.spans_rdma)]

@@ -48,6 +48,8 @@ class Layout:
     """Devices of ready nodes, whether or not their racks have the power for all of them."""
     caps: tuple[tuple[int, int], ...] = ()
     """(devices of a rack, how many of them its power allows in use at once), where it binds."""
+    linked: int = 0
+    """Devices that NVLink joins with others of their node."""
     rdma: int = 0
     """Devices of racks whose nodes reach each other by RDMA."""
     spans_rdma: bool = False
@@ -68,6 +70,8 @@ class Shape:
     within: TopologyDomain
     per_type: tuple[tuple[str, int], ...]
     """(type, devices of it that satisfy the request), in the request's order of types."""
+    fast: int = 0
+    """Devices to look among first, for their links; 0: all are alike to it."""
     near: Mapping[NodeName, int] = field(default_factory=dict)
     """What nodes are worth that have the job's model or data, where somebody said whose it is."""
 
@@ -100,6 +104,7 @@ def layout(cluster: Cluster) -> Layout:
         ready=ready,
         up=ready,
         caps=caps,
+        linked=sum(part for row in rows for part in row.islands if part.bit_count() > 1),
         rdma=sum(row.all for row, node in zip(rows, nodes, strict=True) if node.rack in joined),
         spans_rdma=cluster.rdma_between_racks,
         most=powered(caps, rows, everything) if caps else everything,

@@ -77,6 +77,8 @@ class JobFacts:
     """A P0 near its deadline: goes before everybody."""
     pools: int = -1
     """Bit ``i``: pool ``i`` will do; -1: any."""
+    first_pools: int = 0
+    """Pools to look in first, for their links; 0: all are alike to it."""
     within: Within = Within.POOL
     deadline: int = 0
     """Instant by which it should have ended; 0: none."""

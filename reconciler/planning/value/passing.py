@@ -193,6 +193,11 @@ class Pass:
         return held
 
     def _place(self, facts: JobFacts, avoid: frozenset[int]) -> Held | None:
+        if facts.first_pools:
+            linked = altered(facts, pools=facts.pools & facts.first_pools, first_pools=0)
+            held = self._place(linked, avoid)
+            if held is not None:
+                return held
         counts, near = self.counts, NONE_NEAR
         if self.fleet.nodes.caches:
             near = self._nearness(facts)
