@@ -13,6 +13,7 @@ from reconciler.domain.units import JobId
 from reconciler.domain.value_state import Learned, Shadow, ValueState
 from reconciler.planning.altered import altered
 from reconciler.planning.table import Table
+from reconciler.planning.value import many
 from reconciler.planning.value.belief import Beliefs, is_due, learn
 from reconciler.planning.value.counts import FreeCounts
 from reconciler.planning.value.firm import guarded
@@ -119,7 +120,9 @@ def decide(
             firm=frozenset(state.firm),
             budget_s=int(relieved),
         )
-    order, scores = ranked(fleet.waiting, valuation, state.firm, memo.ranking, fleet.line)
+    order, scores = ranked(
+        fleet.waiting, valuation, state.firm, memo.ranking, fleet.line, many.scores
+    )
     firm = dict(state.firm)
     one = Pass(
         fleet=fleet,

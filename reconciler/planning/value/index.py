@@ -20,7 +20,7 @@ LEAST_S = 30.0
 """No job is believed to end sooner than this."""
 OVERRUN_SHARE = 0.1
 """A job that outlived everything believed of it needs a tenth of what it ran."""
-_ROOT_HALF = sqrt(0.5)
+ROOT_HALF = sqrt(0.5)
 _steps: dict[int, tuple[float, float]] = {}
 """By number, as they are asked for: the same in every process."""
 
@@ -48,13 +48,13 @@ class Life:
             return max(LEAST_S, OVERRUN_SHARE * served)
         if served > 0:
             before = (log(served) - self._mean) / self._spread
-            mass = 0.5 * erfc(before * _ROOT_HALF) - self._beyond
+            mass = 0.5 * erfc(before * ROOT_HALF) - self._beyond
         else:
             mass = 1.0 - self._beyond
         if mass < 1e-12:
             left = OVERRUN_SHARE * served if served > 0 else exp(self._mean)
         else:
-            upper = 0.5 * erfc((before - self._spread) * _ROOT_HALF) if served > 0 else 1.0
+            upper = 0.5 * erfc((before - self._spread) * ROOT_HALF) if served > 0 else 1.0
             left = self._scale * (upper - self._beyond_shifted) / mass - served
         if limit > 0:
             left = min(left, limit - served)
@@ -70,7 +70,7 @@ class Residuals:
     """Mean residual lives under one set of beliefs, kept while the service stays in its step."""
 
     def __init__(self, beliefs: Beliefs) -> None:
-        self._beliefs = beliefs
+        self.beliefs = beliefs
         self._kept: dict[str, tuple[JobFacts, float, float, float, Life]] = {}
 
     def of(self, facts: JobFacts, served: float) -> float:
@@ -78,11 +78,11 @@ class Residuals:
         kept = self._kept.get(facts.job)
         if kept is not None and kept[1] <= served < kept[2] and kept[0] is facts:
             return kept[3]
-        low, high = _step(served)
+        low, high = step(served)
         if kept is not None and kept[0] is facts:
             life = kept[4]
         else:
-            life = Life(*self._beliefs.of(facts), facts.limit)
+            life = Life(*self.beliefs.of(facts), facts.limit)
         left = life.left(max(low, 0.0))
         self._kept[facts.job] = (facts, min(low, served), high, left, life)
         return left
@@ -96,10 +96,10 @@ class Residuals:
 
         Wherever too short a belief is worse than too long a one.
         """
-        return mean_residual(*self._beliefs.told(facts), facts.limit, served)
+        return mean_residual(*self.beliefs.told(facts), facts.limit, served)
 
 
-def _step(served: float) -> tuple[float, float]:
+def step(served: float) -> tuple[float, float]:
     """Return from where to where in seconds of service the step of the grid is."""
     number = floor(log((served + GRID_S) / GRID_S) / GRID_STEP + 1e-9) if served else 0
     known = _steps.get(number)
@@ -111,4 +111,4 @@ def _step(served: float) -> tuple[float, float]:
 
 
 def _upper(z: float) -> float:
-    return 0.5 * erfc(z * _ROOT_HALF)
+    return 0.5 * erfc(z * ROOT_HALF)

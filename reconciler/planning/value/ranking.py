@@ -6,8 +6,8 @@ the fleet's, or the job's own bound or the slack of its deadline where that is s
 is what decayed fair use makes of the job's team: 1 where use is not counted.
 """
 
-from bisect import bisect_left, insort
-from collections.abc import Container, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -82,8 +82,7 @@ class Valuation:
 
 
 _Key: TypeAlias = tuple[int, float, int, JobId]
-_Entry: TypeAlias = tuple[JobFacts, float, _Key, int]
-"""Facts, score, key, and the number of the shape."""
+Scores: TypeAlias = Callable[[Sequence[JobFacts], Valuation], list[float]]
 
 
 @dataclass(slots=True)
@@ -94,12 +93,16 @@ class Ranking:
     firm: frozenset[JobId] = frozenset()
     line: Table[JobId, JobFacts] | None = None
     """Who was ranked, where that was told as a table."""
-    known: dict[JobId, _Entry] = field(default_factory=dict)
+    known: dict[JobId, tuple[JobFacts, _Key]] = field(default_factory=dict)
     keys: list[_Key] = field(default_factory=list)
     """Of everybody in ``known``, sorted."""
+    order: list[JobFacts] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    """The same jobs and the numbers of their shapes, as the keys are sorted."""
+    scores: dict[JobId, float] = field(default_factory=dict)
     shapes: list[int] = field(default_factory=list)
-    """The number of the shape of each ranked job: jobs of one number ask for the same, as far as
-    the pass can tell."""
+    """The number of the shape of each job that was asked about: jobs of one number ask for the
+    same, as far as the pass can tell."""
     _numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def under(self, valuation: Valuation, firm: Mapping[JobId, object]) -> "Ranking":
@@ -113,7 +116,7 @@ class Ranking:
         )
         if stands_for != self.stands_for or firm.keys() != self.firm:
             self.stands_for, self.firm = stands_for, frozenset(firm)
-            self.known, self.keys, self.line = {}, [], None
+            self.known, self.scores, self.line = {}, {}, None
         return self
 
     def follow(self, line: Table[JobId, JobFacts], valuation: Valuation) -> bool:
@@ -125,28 +128,41 @@ class Ranking:
         for job in changed:
             old, facts = self.known.pop(job, None), line.get(job)
             if old is not None:
-                del self.keys[bisect_left(self.keys, old[2])]
+                at = bisect_left(self.keys, old[1])
+                del self.keys[at], self.order[at], self.numbers[at], self.scores[job]
             if facts is not None:
-                entry = self.known[job] = self._entry(facts, valuation)
-                insort(self.keys, entry[2])
+                score = self.scores[job] = valuation.score(facts)
+                key = _key(facts, score, self.firm)
+                self.known[job] = (facts, key)
+                at = bisect_left(self.keys, key)
+                self.keys.insert(at, key)
+                self.order.insert(at, facts)
+                self.numbers.insert(at, self._number(facts))
         return True
 
-    def rank(self, waiting: Iterable[JobFacts], valuation: Valuation) -> None:
+    def rank(self, waiting: Iterable[JobFacts], valuation: Valuation, scores: Scores) -> None:
         """Rank everybody anew, but for those that are known."""
-        before, found = self.known, {}
+        before, known, found = self.known, self.scores, {}
+        new: list[JobFacts] = []
         for facts in waiting:
-            entry = before.get(facts.job)
-            if entry is None or entry[0] is not facts:
-                entry = self._entry(facts, valuation)
-            found[facts.job] = entry
-        self.known = found
-        self.keys = sorted([entry[2] for entry in found.values()])
+            old = before.get(facts.job)
+            if old is None or old[0] is not facts:
+                new.append(facts)
+            else:
+                found[facts.job] = (facts, known[facts.job])
+        for facts, score in zip(new, scores(new, valuation), strict=True):
+            found[facts.job] = (facts, score)
+        line = sorted(found.values(), key=_by_score)  # nearly as the keys are: they sort at once
+        keyed = sorted([_key(facts, score, self.firm) for facts, score in line])
+        self.keys = keyed
+        self.order = [found[key[3]][0] for key in keyed]
+        self.numbers = [self._number(facts) for facts in self.order]
+        self.scores = {facts.job: score for facts, score in line}
+        self.known = {key[3]: (found[key[3]][0], key) for key in keyed}
 
-    def _entry(self, facts: JobFacts, valuation: Valuation) -> _Entry:
-        score = valuation.score(facts)
+    def _number(self, facts: JobFacts) -> int:
         shape = (facts.gpus, facts.pools, facts.within, facts.preemptible, facts.level)
-        number = self._numbers.setdefault(shape, len(self._numbers))
-        return facts, score, _key(facts, score, self.firm), number
+        return self._numbers.setdefault(shape, len(self._numbers))
 
 
 def ranked(
@@ -155,26 +171,40 @@ def ranked(
     firm: Mapping[JobId, object],
     before: Ranking | None = None,
     line: Table[JobId, JobFacts] | None = None,
+    scores: Scores | None = None,
 ) -> tuple[list[JobFacts], dict[JobId, float]]:
     """Return the waiting jobs in the order to consider them, and their scores.
 
     Jobs in a rush first, then firm ones, the most delayed first, then everybody by score.
     ``before`` saves work: a waiting job's score hangs on its facts and on what ``Ranking.under``
     compares, not on the exact instant.  ``line`` are those of ``waiting``, and perhaps more.
+    ``scores`` values many at once.
     """
     ranking = (before or Ranking()).under(valuation, firm)
+    many = scores or _one_by_one
     if line is None:
         ranking.line = None
-        ranking.rank(waiting, valuation)
+        ranking.rank(waiting, valuation, many)
     elif not ranking.follow(line, valuation):
-        ranking.rank(line.values(), valuation)
-    known = ranking.known
-    entries = [known[key[3]] for key in ranking.keys]
-    if len(waiting) < len(entries):
-        asked = {facts.job for facts in waiting}
-        entries = [entry for entry in entries if entry[0].job in asked]
-    ranking.shapes = [entry[3] for entry in entries]
-    return [entry[0] for entry in entries], {entry[0].job: entry[1] for entry in entries}
+        ranking.rank(line.values(), valuation, many)
+    order, found = ranking.order, ranking.scores
+    if len(waiting) == len(order):
+        ranking.shapes = ranking.numbers.copy()
+        return order.copy(), found.copy()
+    asked = {facts.job for facts in waiting}
+    ranking.shapes = [
+        number for facts, number in zip(order, ranking.numbers, strict=True) if facts.job in asked
+    ]
+    order = [facts for facts in order if facts.job in asked]
+    return order, {facts.job: found[facts.job] for facts in order}
+
+
+def _one_by_one(waiting: Sequence[JobFacts], valuation: Valuation) -> list[float]:
+    return [valuation.score(facts) for facts in waiting]
+
+
+def _by_score(pair: tuple[JobFacts, float]) -> float:
+    return pair[1]
 
 
 def _key(facts: JobFacts, score: float, firm: Container[JobId]) -> _Key:
