@@ -19,6 +19,13 @@ TARGETS = (
     ("mean JCT over the bound", "bound", 1.35, None, False),
 )
 
+PROMISES = (
+    # figure, its key, how a value is told, what every trace must reach; True: more is better
+    ("P0 first start, P95", "p0_start_p95_s", "{:.0f} s", 300.0, False),
+    ("feasible deadlines met", "deadline_hit_rate", "{:.1%}", 0.95, True),
+    ("reservations within 60 s", "reservations_on_time", "{:.1%}", 1.0, True),
+)
+
 
 def tables(rows: Mapping[str, Sequence[Row]]) -> str:
     """Return the markdown of all tables; ``rows`` are the cells by table."""
@@ -30,7 +37,7 @@ def tables(rows: Mapping[str, Sequence[Row]]) -> str:
             parts += [_speed(row) for row in cells if _is_long(row)]
             parts.append(_waits(cells))
             if table == "overlay":
-                parts.append(_promises(cells))
+                parts += [_kept(cells), _promises(cells)]
     return "\n".join(parts) + "\n"
 
 
@@ -158,6 +165,32 @@ def _served(own: Sequence[Row]) -> str:
     cluster are asked for too."""
     asked = sum(row["jobs"] + row["load"]["left_out"] for row in own)
     return f"{sum(row.get('jobs_done', row['jobs']) for row in own)} of {asked}"
+
+
+def _kept(cells: Sequence[Row]) -> str:
+    """Return whether headway keeps what is promised of urgent work, on the worst trace too."""
+    lines = [
+        "| promise | worst trace, mean of its seeds | worst run | target | kept |",
+        "|" + " --- |" * 5,
+    ]
+    for name, key, form, target, more in PROMISES:
+        runs = [row for row in cells if row["policy"] == HEADWAY and row[key] is not None]
+        if not runs:
+            continue
+        by_trace = {
+            trace: sum(own) / len(own)
+            for trace in _traces(runs)
+            if (own := [row[key] for row in runs if row["trace"] == trace])
+        }
+        worst = (min if more else max)(by_trace, key=lambda trace: by_trace[trace])
+        run = (min if more else max)(runs, key=lambda row: row[key])
+        ok = by_trace[worst] >= target if more else by_trace[worst] <= target
+        lines.append(
+            f"| {name} | {form.format(by_trace[worst])} ({worst}) | {form.format(run[key])} "
+            f"({run['trace']}, seed {run['seed']}) | {form.format(target)} | "
+            f"{'yes' if ok else 'no'} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def _promises(cells: Sequence[Row]) -> str:

@@ -87,6 +87,32 @@ def test_a_won_mean_with_a_starved_trace_has_not_reached_the_target() -> None:
     assert geomean([2.0, 8.0]) == 4.0
 
 
+def test_a_promise_is_kept_where_every_trace_keeps_it_in_the_mean_of_its_seeds() -> None:
+    def cells(worst: float) -> list[dict[str, object]]:
+        kept = {
+            "p0_start_p95_s": 40,
+            "p0_within_5_min": 1.0,
+            "reservations_on_time": 1.0,
+            "reservations_accepted": 1,
+            "reservations_asked": 1,
+            "quota_violations": 0,
+            "wait_mean_s_by_class": {},
+        }
+        met = (("good", 1, 1.0), ("bad", 1, 0.99), ("bad", 2, worst))
+        return [
+            a_row(trace, "headway", seed, 100, **kept, deadline_hit_rate=share)
+            for trace, seed, share in met
+        ]
+
+    def verdict(worst: float) -> list[str]:
+        lines = tables({"overlay": cells(worst)}).splitlines()
+        (line,) = [each for each in lines if each.startswith("| feasible deadlines met")]
+        return [each.strip() for each in line.split("|")[2:-1]]
+
+    assert verdict(0.92) == ["95.5% (bad)", "92.0% (bad, seed 2)", "95.0%", "yes"]
+    assert verdict(0.90) == ["94.5% (bad)", "90.0% (bad, seed 2)", "95.0%", "no"]
+
+
 def test_the_cases_are_the_eight_traces_with_their_published_node_counts() -> None:
     assert {name: case.nodes for name, case in CASES.items()} == {
         "c02": 12,
