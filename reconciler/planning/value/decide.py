@@ -140,7 +140,7 @@ def decide(
         starts=tuple(one.starts),
         stops=tuple(sorted(one.stopped)),
         state=state,
-        ranking=tuple(facts.job for facts in order),
+        ranking=tuple(map(_job, order)),
         scores=scores,
         firm=frozenset(state.firm),
         budget_s=int(relieved),

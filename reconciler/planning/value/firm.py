@@ -12,6 +12,7 @@ cannot be stopped starts there, unless its limit ends before the rows are clear.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from reconciler.domain.units import JobId
 from reconciler.domain.value_state import FirmPlace, ValueState
@@ -52,12 +53,12 @@ def guarded(
     firm = {job: state.firm[job] for job in sorted(state.firm) if job in live}
     firmed = state.firmed
     ahead = _ahead_of_twins(waiting, valuation, gpus)
-    at, due = valuation.ranked_at, rules.firm_share * budget
-    may_be_late = (
+    latest = valuation.ranked_at - ceil(rules.firm_share * budget)  # whole seconds: none is lost
+    may_be_late = [
         facts
         for facts in waiting
-        if at - facts.arrived - facts.served >= due or facts.bound or facts.job in ahead
-    )
+        if facts.arrived + facts.served <= latest or facts.bound or facts.job in ahead
+    ]
     late = sorted(
         (facts.arrived + facts.served, facts.job, facts)
         for facts in may_be_late
