@@ -8,7 +8,7 @@ Rule kept: a start that needs somebody to leave is a hold first.  It names whom 
 devices are nobody else's meanwhile, and the job starts on them once they have left.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from reconciler.domain.plan import Decision, Verb
@@ -18,11 +18,12 @@ from reconciler.domain.units import JobId
 from reconciler.planning.access import Access
 from reconciler.planning.agenda import Agenda
 from reconciler.planning.books import Books
+from reconciler.planning.consolidation import CLOSER
 from reconciler.planning.desk import Desk
 from reconciler.planning.elastic import Elastic
 from reconciler.planning.eligibility import counted
 from reconciler.planning.giving import Given
-from reconciler.planning.holdings import free_rows
+from reconciler.planning.holdings import by_position, free_rows
 from reconciler.planning.interruptions import Interruptions
 from reconciler.planning.placement import place, shape_for
 from reconciler.planning.promises import Promise, promises
@@ -133,14 +134,15 @@ class ByValue:
         if victim not in given.holds:
             return decision
         kept = allocation_of(given.holds[victim], self._where)
-        if victim in given.waits_for[victim]:  # on its own devices, or on more: another size
-            said = f"goes on with {counted(kept.gpus, self._where.unit)}"
+        if victim in given.waits_for[victim]:  # another size, or another place of its own choice
+            is_move = kept.gpus == self._desk.running[victim].gpus
+            said = CLOSER if is_move else f"goes on with {counted(kept.gpus, self._where.unit)}"
             decision = replace(decision, verb=Verb.RESIZE, detail=said)
         return replace(decision, hold=kept, victims=given.waits_for[victim])
 
     def _resize(self) -> None:
-        """Give other sizes to elastic jobs out of what is left."""
-        if not self._desk.elastic or not self.given.free:
+        """Give other sizes and closer places out of what is left."""
+        if not self.given.free or not (self._desk.elastic or self.places.spread.slowdown):
             return
         asking = [
             job
@@ -152,6 +154,7 @@ class ByValue:
         self._elastic.start_smaller(asking, self.given, self._room)
         if not (asking or self.promised or self.given.awaited or self._blocked):
             self._elastic.grow(self.given, self._room)
+            self.places.consolidate(self.given, self._room)
         self.given.free |= kept
 
     def _may_begin(self) -> frozenset[JobId]:
@@ -267,7 +270,7 @@ class ByValue:
             if not self._give_one(chosen, given, room):
                 return given, room, chosen.job
         new = given.holds.keys() - self.given.holds.keys()
-        leaving = self._by_device(given.stops) if new else {}
+        leaving = by_position(holdings, given.stops) if new else {}
         for job in new:
             held = positions(given.holds[job])
             found = {leaving[position] for position in held if position in leaving}
@@ -295,11 +298,6 @@ class ByValue:
             room.start(team, devices)
             given.start(chosen.job, devices)
         return True
-
-    def _by_device(self, jobs: Iterable[JobId]) -> dict[int, JobId]:
-        """Return which of the jobs, that run, has each device."""
-        of = self._desk.holdings.of
-        return {position: job for job in jobs for position in positions(of[job].devices)}
 
     def _left_in_vain(self, given: Given) -> JobId | None:
         """Return a job one of whose victims frees neither its devices nor its quota."""

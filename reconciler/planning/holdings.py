@@ -13,7 +13,7 @@ from reconciler.domain.value_state import Held
 from reconciler.planning.quota import ALL_TYPES
 from reconciler.planning.rows import Rows
 from reconciler.planning.table import Draft
-from reconciler.planning.topology import Layout
+from reconciler.planning.topology import Layout, positions
 
 Use = dict[tuple[TeamName, str], int]
 
@@ -100,6 +100,11 @@ class Holdings:
             held=tuple(sorted(held.items())),
             by_type=tuple(sorted(types.items())),
         )
+
+
+def by_position(holdings: Holdings, jobs: Iterable[JobId]) -> dict[int, JobId]:
+    """Return which of the jobs, that run, has each device, by the device's position."""
+    return {p: job for job in jobs for p in positions(holdings.of[job].devices)}
 
 
 def no_holdings(where: Layout, rows: Rows) -> Holdings:

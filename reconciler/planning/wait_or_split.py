@@ -22,6 +22,7 @@ from reconciler.domain.units import Instant, JobId
 from reconciler.domain.value_state import Held
 from reconciler.planning.access import Access
 from reconciler.planning.books import Books
+from reconciler.planning.consolidation import Consolidation
 from reconciler.planning.contenders import Wishes
 from reconciler.planning.desk import Desk
 from reconciler.planning.elastic import left_at
@@ -190,6 +191,17 @@ class WaitOrSplit:
             for job in sorted(self.waits)
             for row, count in self.waits[job].kept
         ]
+
+    def consolidate(self, given: Given, room: Room) -> None:
+        """Let gangs that run spread move to what nobody wants, where that saves much."""
+        Consolidation(
+            snapshot=self.snapshot,
+            shapes=self.shapes,
+            books=self.books,
+            desk=self.desk,
+            access=self.access,
+            spread=self.spread,
+        ).move(given, room)
 
     def kept(self, free: int) -> int:
         """Return the devices of ``free`` that are kept for those that hold off."""

@@ -27,7 +27,12 @@ class Life:
         self.world = SimWorld(
             a_cluster(nodes),
             now=NOW,
-            policy=a_policy(order=order, cycle="1h", retry={"max_lost": 3}),
+            policy=a_policy(
+                order=order,
+                cycle="1h",
+                retry={"max_lost": 3},
+                spread_slowdown={"nodes": 1.05, "racks": 1.28},
+            ),
             teams={TeamName(name): a_team(name, **team) for name, team in quotas.items()},
         )
         self.steps = steps

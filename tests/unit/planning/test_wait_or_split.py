@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from reconciler.domain.job import GpuRequest, TopologyDomain
-from reconciler.domain.plan import Decision, PlannerState, Verb
+from reconciler.domain.plan import Decision, Plan, PlannerState, Verb
 from reconciler.domain.policy import SpreadSlowdown
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
 from reconciler.domain.spread import PlacementClass
 from reconciler.domain.units import Instant
 from reconciler.planning.explain import explain
+from reconciler.planning.invariants import check
 from reconciler.planning.plan import plan
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.slowdown import slowdown_at
@@ -152,18 +153,51 @@ def test_what_a_memo_saved_does_not_outlive_what_runs_measured(order: str) -> No
     assert waits.forecast == plan(after)[0].forecast
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_a_gang_that_runs_spread_stays_where_it_is(order: str) -> None:
+def running_spread(order: str, pending: dict[str, Any] | None = None, **said: Any) -> Plan:
+    """Return the plan for a gang of eight on two half nodes of two racks; a third node is free."""
+    half = {"n1": [0, 1, 2, 3], "n2": [0, 1, 2, 3]}
+    wide = {"gpus": 8, "within": "cluster", "on": half, "ran": "30m", "estimate": "40h"}
     snapshot = a_snapshot(
         nodes=RACKS,
         policy={"order": order, "spread_slowdown": MEASURED},
-        running={"wide": {"gpus": 8, "within": "cluster", "nodes": {"n1": 4, "n2": 4},
-                          "ran": "30m", "estimate": "40h", "since_checkpoint": "1m"}},
-    )  # fmt: skip
+        running={"wide": wide | {"since_checkpoint": "1m"} | said},
+        pending=pending or {},
+    )
     planned, _ = plan(snapshot)
+    check(snapshot, planned)
+    return planned
+
+
+def test_a_gang_that_runs_spread_moves_where_it_gains_much_by_it() -> None:
+    planned = running_spread("value")
+
+    moves = planned.decisions[WIDE]
+    assert (moves.verb, moves.detail) == (Verb.RESIZE, "moves to a place closer together")
+    assert moves.hold is not None
+    assert [len(share.devices) for share in moves.hold.shares] == [8]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"estimate": "32m"}, {"ran": "5m"}, {"preemptible": False}, {"gpus": 1, "on": {"n1": [0]}}],
+)
+def test_one_that_gains_little_or_may_not_be_stopped_stays(said: dict[str, Any]) -> None:
+    planned = running_spread("value", **said)
 
     assert planned.decisions[WIDE].verb is Verb.KEEP
     assert not planned.actions
+
+
+def test_nobody_moves_into_what_another_waits_for() -> None:
+    other = {"gpus": 17, "within": "cluster", "estimate": "90h", "submitted_ago": "1m"}
+    planned = running_spread("value", pending={"other": other})
+
+    assert planned.decisions[a_job_id("other")].verb is Verb.WAIT
+    assert planned.decisions[WIDE].verb is Verb.KEEP
+
+
+def test_by_score_a_gang_that_runs_spread_stays_where_it_is() -> None:
+    assert running_spread("score").decisions[WIDE].verb is Verb.KEEP
 
 
 @pytest.mark.parametrize("order", ORDERS)
