@@ -22,7 +22,7 @@ from reconciler.planning.value.counts import NOWHERE, FreeCounts
 from reconciler.planning.value.fleet import Nodes, Within
 from tests.builders import a_snapshot
 from tests.property.lives import Life
-from tests.strategies import Step, clusters, lives, orders, requests, snapshots
+from tests.strategies import PRIORITIES, Step, clusters, lives, orders, requests, snapshots
 from tests.values import a_cluster, a_spec
 
 MODELS = ("", "m", "n")
@@ -77,7 +77,9 @@ def one_asks(draw: st.DrawFn) -> Snapshot:
 
 @st.composite
 def alike_nodes(draw: st.DrawFn) -> Snapshot:
-    """Equal nodes in one rack, work on some of them that stays, and jobs that all ask alike."""
+    """Equal nodes in one rack, work on some of them that stays, and jobs: none is urgent, and
+    either all or none can be stopped.  What is free and what stays is all there is to a node.
+    """
     count = draw(st.integers(2, 4))
     running: dict[str, Any] = {}
     for number in range(count):
@@ -85,8 +87,9 @@ def alike_nodes(draw: st.DrawFn) -> Snapshot:
         if gpus:
             running[f"r{number}"] = {"gpus": gpus, "node": f"n{number}", "preemptible": False}
     may_stop = draw(st.booleans())
+    classes = st.sampled_from(PRIORITIES[1:])
     pending = {
-        name: draw(requests()) | {"types": (), "preemptible": may_stop}
+        name: draw(requests()) | {"types": (), "preemptible": may_stop, "priority": draw(classes)}
         for name in draw(st.lists(st.sampled_from("abcdef"), unique=True, max_size=6))
     }
     nodes = {f"n{number}": 4 for number in range(count)}
