@@ -168,12 +168,12 @@ class ByValue:
         moved = self._start_elsewhere()
         desk, room = self._desk, self._room
         is_open = any(window.is_open for window in self._agenda.calendar.windows)
-        if not (is_open or room.has_cohorts or desk.rushing):
+        if not (is_open or room.has_cohorts or desk.rushing or desk.timed):
             return moved
         asking = desk.waiting.keys() - self.promised.keys() - self._agenda.bars.keys() - moved
         inside = self._access.enter(desk, asking, self.given) | moved
         asking -= inside
-        if not room.has_cohorts and not (asking & desk.rushing):
+        if not room.has_cohorts and asking.isdisjoint(desk.rushing | desk.timed):
             return inside
         front = Front(
             snapshot=self._snapshot,

@@ -21,6 +21,9 @@ from reconciler.domain.units import Instant, JobId, Seconds, TeamName
 DEADLINE_HORIZON_S = Seconds(24 * 3600)
 """Slack of a day or more is not urgent at all."""
 DEADLINE_DOUBLES_UNDER_S = Seconds(2 * 3600)
+PRESSES_FROM = 0.5
+"""The share of its slack after which a deadline presses: late enough that most jobs have started
+by themselves, early enough that victims have left and an estimate may be somewhat short."""
 BREVITY_HORIZON_S = Seconds(24 * 3600)
 """A job of a day or more gets nothing for brevity."""
 
@@ -129,6 +132,17 @@ def slack(job: PendingJob, *, now: Instant) -> Seconds | None:
     """Return deadline - now - expected remaining time; negative when it is too late."""
     latest_start = job.latest_start()
     return None if latest_start is None else Seconds(latest_start - now)
+
+
+def presses(job: PendingJob, *, delay_s: int, now: Instant) -> bool:
+    """True for a job that is still expected to meet its deadline, but not for long any more.
+
+    ``delay_s`` is how long it has waited in all: the slack it had is what is left and that.
+    """
+    slack_s = slack(job, now=now)
+    if slack_s is None or slack_s < 0:
+        return False
+    return delay_s >= PRESSES_FROM * (slack_s + delay_s)
 
 
 def is_urgent(job: PendingJob, *, now: Instant) -> bool:

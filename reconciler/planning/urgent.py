@@ -1,4 +1,5 @@
-"""Who goes before the value order: urgent jobs, and teams that want back what they lent.
+"""Who goes before the value order: urgent jobs, deadlines that press, and teams that want back
+what they lent.
 
 A P0 starts where there is room, else the cheapest set of victims by lost work is asked to leave for
 it, as in the order by score: only lower classes and no more than its team's interruption budget.
@@ -6,6 +7,10 @@ For what is free soon anyway it waits two minutes from its submission on, and no
 meanwhile.  A job with a firm place kept its place when it began: it is a P0's victim where nobody
 else will do, and goes before all but P0s to come back.  A P0 that nobody's leaving helps keeps rows
 from work that cannot be stopped (``blocked``).
+
+A job whose deadline presses starts where there is room, else the cheapest victims leave that are of
+no more urgent class, have no deadline ahead of them and have made progress for a while; a firm one
+only where nobody else will do.  It counts against the same interruption budget.
 
 A team of a cohort that asks for no more than its own quota, and is kept from it by borrowers, gets
 it back from those who borrowed.
@@ -28,6 +33,8 @@ from reconciler.planning.giving import Given
 from reconciler.planning.interruptions import Interruptions
 from reconciler.planning.placement import fits, place
 from reconciler.planning.preemption import Ground, Preemption, choose_victims, may_preempt
+from reconciler.planning.priority import presses
+from reconciler.planning.question import QUANTUM_S
 from reconciler.planning.room import Room
 from reconciler.planning.shapes import Shapes
 from reconciler.planning.value.fleet import JobFacts
@@ -35,6 +42,8 @@ from reconciler.planning.value.fleet import JobFacts
 PATIENCE_S = 120
 """How long from its submission on an urgent job waits for what is free soon by itself: believed
 ends are often wrong, so it does not wait for them for ever."""
+MOST_PRESSING = 8
+"""Jobs whose deadline presses that are looked at in one cycle."""
 MOST_RECLAIMS = 8
 """Jobs whose team wants its quota back that are looked at in one cycle."""
 
@@ -84,6 +93,10 @@ class Front:
             standing = self.books.standings[job]
             if self._serve_urgent(wishes.pending(standing, None, holders=()), wishes):
                 dealt.add(job)
+        for job in self._pressing(waiting, dealt, wishes):
+            contender = wishes.pending(self.books.standings[job], None, holders=())
+            if self._start(contender) or self._make_room_in_time(contender, wishes):
+                dealt.add(job)
         if self.room.has_cohorts:
             dealt |= self._reclaim((job for job in waiting if job not in dealt), wishes)
         return dealt
@@ -117,6 +130,47 @@ class Front:
         self.interruptions.spend(team, len(found.victims))
         self._hold(contender, found)
         return True
+
+    def _pressing(
+        self, waiting: Iterable[JobId], dealt: Container[JobId], wishes: Wishes
+    ) -> list[JobId]:
+        """Return the jobs whose deadline presses, whoever has to start soonest first."""
+        now, found = self.snapshot.now, []
+        for job in waiting:
+            facts = self.desk.waiting[job]
+            if facts.deadline <= now or facts.rush or job in dealt:
+                continue
+            pending = wishes.pending_job(self.books.standings[job])
+            delay_s = now - facts.arrived - facts.served
+            if pending is not None and presses(pending, delay_s=delay_s, now=now):
+                found.append((pending.latest_start() or now, job))
+        return [job for _, job in sorted(found)[:MOST_PRESSING]]
+
+    def _make_room_in_time(self, contender: Contender, wishes: Wishes) -> bool:
+        """Ask victims to leave for a job whose deadline presses, if it may have any."""
+        team = contender.spec.team
+        if self.interruptions.is_used_up(team):
+            return False
+        found = None
+        for may_be_firm in (False, True):
+            found = found or self._victims(
+                contender, wishes, partial(self._may_wait, contender, may_be_firm)
+            )
+        if found is None or not self.interruptions.allows(team, len(found.victims)):
+            return False
+        self.interruptions.spend(team, len(found.victims))
+        self._hold(contender, found)
+        return True
+
+    def _may_wait(self, contender: Contender, may_be_firm: bool, job: JobId) -> bool:
+        """True for a running job that a deadline which presses may put off."""
+        facts, now = self.desk.running[job], self.snapshot.now
+        least_s = self.snapshot.policy.preemption.min_run_s or QUANTUM_S
+        if facts.deadline > now or now - facts.since < least_s:
+            return False
+        if job in self.firm and not may_be_firm:
+            return False
+        return facts.level >= contender.spec.priority
 
     def _is_lower(self, lower: Container[PriorityClass], may_be_firm: bool, job: JobId) -> bool:
         if job in self.firm and not may_be_firm:

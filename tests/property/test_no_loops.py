@@ -33,9 +33,11 @@ WORK = ("1m", "20m", "1h", "5h", "1d")
 
 @st.composite
 def restless_steps(draw: st.DrawFn) -> Step:
-    """A new job that is expected to take anything but what it takes, or a reservation."""
+    """A new job that is expected to take anything but what it takes, with a deadline or without,
+    or a reservation."""
     step = draw(steps(calm=True))
     fields = dict(step.fields)
+    fields["deadline_in"] = draw(st.sampled_from((None, None, "40m", "3h", "1d")))
     if draw(st.integers(0, 2)) == 0:
         fields["elastic"] = (1, 4)
     luck = {

@@ -10,6 +10,7 @@ from reconciler.planning.priority import (
     class_share,
     deadline_share,
     is_urgent,
+    presses,
     rank_instant,
     rank_key,
     score,
@@ -98,6 +99,23 @@ def test_only_a_p0_with_a_tight_deadline_is_urgent() -> None:
     assert not is_urgent(pending(priority="P0", deadline_in="9h"), now=NOW)
     assert not is_urgent(pending(priority="P0"), now=NOW)
     assert not is_urgent(pending(priority="P1", deadline_in="2h"), now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("deadline_in", "waited_s", "says"),
+    [
+        pytest.param("3h", 2 * HOUR - 1, False, id="more than half of the slack is left"),
+        pytest.param("3h", 2 * HOUR, True, id="half of it is gone"),
+        pytest.param("1h", HOUR, True, id="it has to start now"),
+        pytest.param("59m", HOUR, False, id="it is too late"),
+        pytest.param(None, HOUR, False, id="there is no deadline"),
+    ],
+)
+def test_a_deadline_presses_once_half_of_the_slack_is_gone(
+    deadline_in: str | None, waited_s: int, says: bool
+) -> None:
+    job = pending(remaining_s=HOUR, deadline_in=deadline_in)
+    assert presses(job, delay_s=waited_s, now=NOW) is says
 
 
 def test_ranks_use_now_rounded_down() -> None:

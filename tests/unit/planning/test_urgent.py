@@ -62,6 +62,71 @@ def test_a_running_job_with_a_firm_place_leaves_where_nobody_else_makes_room() -
     assert a_job_id("promised") in planned.planner_state.value.firm
 
 
+def _with_a_deadline(**more: Any) -> dict[str, Any]:
+    return {"gpus": 8, "estimate": "10m", "deadline_in": "40m", "submitted_ago": "1h", **more}
+
+
+def test_a_running_job_with_a_firm_place_is_the_last_to_leave_for_a_deadline() -> None:
+    snapshot = _snapshot(
+        firm=("promised",),
+        nodes={"n1": 8, "n2": 8},
+        running={
+            "promised": {"gpus": 8, "node": "n1", "ran": "2h", "since_checkpoint": "1m"},
+            "dear": {"gpus": 8, "node": "n2", "ran": "2h", "since_checkpoint": "1h"},
+        },
+        pending={"report": _with_a_deadline()},
+    )
+    planned = _planned(snapshot)
+    assert _verbs(planned) == {
+        "promised": Verb.KEEP,
+        "dear": Verb.PREEMPT,
+        "report": Verb.WAIT,
+    }
+
+
+@pytest.mark.parametrize(
+    "running",
+    [
+        pytest.param({"priority": "P1"}, id="of a more urgent class"),
+        pytest.param({"preemptible": False}, id="not to be stopped"),
+        pytest.param({"ran": "9m"}, id="just begun"),
+        pytest.param({"deadline_in": "30h"}, id="with a deadline of its own"),
+    ],
+)
+def test_a_deadline_that_presses_does_not_stop_a_job(running: dict[str, Any]) -> None:
+    spared = {"gpus": 8, "ran": "20h", "estimate": "22h", "since_checkpoint": "1m", **running}
+    snapshot = _snapshot(
+        firm=("spared",),
+        nodes={"n1": 8},
+        running={"spared": spared},
+        pending={"report": _with_a_deadline()},
+    )
+    assert _verbs(_planned(snapshot)) == {"spared": Verb.KEEP, "report": Verb.WAIT}
+
+
+def test_a_deadline_that_presses_makes_a_job_leave_that_has_a_firm_place() -> None:
+    snapshot = _snapshot(
+        firm=("promised",),
+        nodes={"n1": 8},
+        running={"promised": {"gpus": 8, "ran": "2h", "since_checkpoint": "1m"}},
+        pending={"report": _with_a_deadline()},
+    )
+    planned = _planned(snapshot)
+    assert _verbs(planned) == {"promised": Verb.PREEMPT, "report": Verb.WAIT}
+    assert a_job_id("promised") in planned.planner_state.value.firm
+
+
+def test_a_team_without_interruptions_left_stops_nobody_for_a_deadline() -> None:
+    snapshot = _snapshot(
+        firm=("promised",),
+        nodes={"n1": 8},
+        teams={"research": {"interruptions_per_day": 0}},
+        running={"promised": {"gpus": 8, "ran": "2h", "since_checkpoint": "1m"}},
+        pending={"report": _with_a_deadline()},
+    )
+    assert _verbs(_planned(snapshot)) == {"promised": Verb.KEEP, "report": Verb.WAIT}
+
+
 @pytest.mark.parametrize("priority", ["P1", "P2"])
 def test_only_an_urgent_job_makes_a_firm_one_leave(priority: str) -> None:
     snapshot = _snapshot(
