@@ -135,8 +135,10 @@ class Front:
         self, waiting: Iterable[JobId], dealt: Container[JobId], wishes: Wishes
     ) -> list[JobId]:
         """Return the jobs whose deadline presses, whoever has to start soonest first."""
-        now, found = self.snapshot.now, []
-        for job in waiting:
+        now, found, timed = self.snapshot.now, [], self.desk.timed
+        for job in waiting if timed else ():
+            if job not in timed:
+                continue
             facts = self.desk.waiting[job]
             if facts.deadline <= now or facts.rush or job in dealt:
                 continue
