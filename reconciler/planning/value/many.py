@@ -18,14 +18,20 @@ from reconciler.planning.value.index import LEAST_S, ROOT_HALF, Residuals, step
 from reconciler.planning.value.ranking import Valuation
 
 Column: TypeAlias = npt.NDArray[Any]
-FEW = 64
-"""So few jobs are sooner valued one by one."""
+FEW = 300
+"""So few jobs are sooner valued one by one: what is known of each is kept, and columns are made
+anew."""
 
 
 def scores(waiting: Sequence[JobFacts], valuation: Valuation) -> list[float]:
     """Return ``Valuation.score`` of each; none of them holds devices."""
     if len(waiting) < FEW or any(facts.held for facts in waiting):
         return [valuation.score(facts) for facts in waiting]
+    return in_columns(waiting, valuation)
+
+
+def in_columns(waiting: Sequence[JobFacts], valuation: Valuation) -> list[float]:
+    """Return the same, whatever their number."""
     left, is_odd = _left(waiting, valuation.residuals)
     gpus = _column(facts.gpus for facts in waiting)
     weight = _column(facts.weight for facts in waiting)

@@ -8,7 +8,7 @@ from reconciler.domain.value_state import Learned
 from reconciler.planning.value.belief import Beliefs, learn
 from reconciler.planning.value.fleet import JobFacts
 from reconciler.planning.value.index import Residuals
-from reconciler.planning.value.many import FEW, scores
+from reconciler.planning.value.many import in_columns
 from reconciler.planning.value.ranking import Valuation
 from reconciler.planning.value.rules import Rules
 from tests.unit.planning.value.worlds import NOW
@@ -19,7 +19,7 @@ LIMITS = st.sampled_from([0, 1, 600, 3600, 86_400, 1_209_600])
 
 @st.composite
 def waiting_jobs(draw: st.DrawFn) -> list[JobFacts]:
-    number = draw(st.integers(FEW, FEW + 8))
+    number = draw(st.integers(1, 24))
     return [
         JobFacts(
             job=JobId(f"team{at % 3}/{at}"),
@@ -57,4 +57,4 @@ def test_a_long_line_is_worth_what_each_in_it_is_worth_alone(
         favour=favour,
     )
 
-    assert scores(waiting, valuation) == [valuation.score(facts) for facts in waiting]
+    assert in_columns(waiting, valuation) == [valuation.score(facts) for facts in waiting]
