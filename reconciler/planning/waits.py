@@ -6,6 +6,7 @@ them all.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from reconciler.domain.job import GpuRequest
 from reconciler.domain.plan import Decision, Verb
@@ -31,6 +32,17 @@ class Kept:
     """Who waits."""
     decisions: Table[JobId, Decision]
     told: Mapping[Kind, Told]
+    asked: Mapping[Kind, "Asked"]
+    """What each kind asks for, in the terms of ``pools``."""
+    pools: tuple[tuple[str, float, bool], ...]
+
+
+class Asked(NamedTuple):
+    """A request in the cluster's terms: it depends on neither time nor who asks."""
+
+    pools: tuple[int, ...]
+    within: Within
+    words: str
 
 
 class Waits:
@@ -56,15 +68,17 @@ class Waits:
 
         ``asking`` are the kinds of those in line.
         """
-        told = {kind: self.why(kind) for kind in asking}
+        known = before.asked if before is not None and before.pools is self._rows.pools else {}
+        asked = {kind: known.get(kind) or self._asked(kind[1]) for kind in asking}
+        told = {kind: self._why(kind, asked[kind]) for kind in asked}
         changed = None if before is None else before.line.changed_in(line)
         if before is None or changed is None:
             waits = Draft[JobId, Decision]()
             changed = set(line)
         else:
             waits = Draft(before.decisions)
-            known = before.told
-            stale = {id(kind) for kind, why in told.items() if known.get(kind) != why}
+            was_told = before.told
+            stale = {id(kind) for kind, why in told.items() if was_told.get(kind) != why}
             if stale:
                 changed.update(job for job in line if id(kinds[job]) in stale)
         for job in changed:
@@ -73,24 +87,28 @@ class Waits:
                 waits[job] = wait(job, reason, detail, waits)
             else:
                 waits.pop(job)
-        return Kept(line=line, decisions=waits.done(), told=told)
+        pools = self._rows.pools
+        return Kept(line=line, decisions=waits.done(), told=told, asked=asked, pools=pools)
 
-    def why(self, kind: Kind) -> Told:
+    def _asked(self, request: GpuRequest) -> Asked:
+        mask = self._rows.pools_for(request)
+        return Asked(
+            pools=tuple(pool for pool in range(len(self._rows.pools)) if mask >> pool & 1),
+            within=self._rows.within(request),
+            words=f"needs {words(request, self._unit)}",
+        )
+
+    def _why(self, kind: Kind, asked: Asked) -> Told:
         """Return the reason and the words for jobs of one kind."""
         team, request = kind
-        pools = [
-            number
-            for number in range(len(self._rows.pools))
-            if self._rows.pools_for(request) >> number & 1
-        ]
+        within, pools = asked.within, asked.pools
         allowed = [pool for pool in pools if self._is_allowed(team, pool, request.count)]
-        within = self._rows.within(request)
         if not any(self._fits(within, pool, request.count, empty=True) for pool in allowed):
             return Reason.QUOTA_EXCEEDED, f"the quota of team {team} is in use"
         if not any(self._fits(within, pool, request.count) for pool in allowed):
             if self._would_fit_with_power(within, allowed, request.count):
                 return Reason.RACK_POWER, NO_POWER
-            return Reason.GPUS_BUSY, f"needs {words(request, self._unit)}"
+            return Reason.GPUS_BUSY, asked.words
         return Reason.BEHIND_HIGHER_RANK, "what is free is promised to jobs ahead of it"
 
     def _is_allowed(self, team: str, pool: int, gpus: int) -> bool:
