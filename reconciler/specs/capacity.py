@@ -80,6 +80,15 @@ class Capacity:
             return devices
         return min(devices, self.cluster.rack_watts[rack] // each)
 
+    def short_of_power(self) -> tuple[str, ...]:
+        """Return the racks whose cap does not allow all of their devices in use, sorted."""
+        drawn: Counter[str] = Counter()
+        for node in self.cluster.nodes:
+            for device in node.devices:
+                drawn[node.rack] += self.cluster.device_watts.get(device.type, 0)
+        caps = self.cluster.rack_watts
+        return tuple(rack for rack in sorted(caps) if drawn[rack] > caps[rack])
+
     def smallest_domain(
         self, count: int, types: tuple[str, ...], min_memory_gib: float, *, has_rdma: bool = False
     ) -> TopologyDomain:

@@ -155,9 +155,21 @@ def size_findings(
         Code.NEVER_FITS,
         f"{request.count} GPUs of {wanted} within one {domain.value} never fit "
         f"cluster {cluster.id}: the largest has {largest}",
-        f"the cluster has {has}" + (", unless the machine has other GPUs" if is_guess else ""),
+        f"the cluster has {has}{_links_and_power(request, capacity)}"
+        + (", unless the machine has other GPUs" if is_guess else ""),
         is_warning=is_guess,
     )
+
+
+def _links_and_power(request: GpuRequest, capacity: Capacity) -> str:
+    """Return what else bounds a gang of this kind, beside how many devices there are."""
+    said = ""
+    if request.wants_rdma:
+        racks = ", ".join(capacity.cluster.rdma_racks)
+        said += f", RDMA in {racks}" if racks else ", RDMA in no rack (`racks` in its file)"
+    if short := capacity.short_of_power():
+        said += f", but not the power for all of them at once in {', '.join(short)}"
+    return said
 
 
 def _train_findings(spec: JobSpec, document: Mapping[str, Any]) -> Iterator[Finding]:

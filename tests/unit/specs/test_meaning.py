@@ -46,6 +46,29 @@ def test_memory_is_compared_with_usable_memory_and_needs_its_unit() -> None:
     assert of("80") == ["HW045"]
 
 
+def test_a_gang_that_no_rack_can_power_or_join_is_told_what_there_is() -> None:
+    cluster = """\
+id: laptop
+node_types:
+  box: {kind: gpu, type: L4, count: 4, memory: 22GiB, watts: 70}
+nodes:
+  n-[1-4]: {is: box, rack: r1}
+racks:
+  r1: {power_cap_watts: 800}
+"""
+
+    def of(resources: str) -> str:
+        files = {"conf/cluster/laptop.yaml": cluster}
+        return said(entry(PLAIN_JOB + f"resources: {{{resources}}}\n", files=files).problems)
+
+    assert of("gpus: 8, within: rack") == ""
+    assert "the largest has 11 | the cluster has 16 L4, but not the power for all of them" in of(
+        "gpus: 12, within: rack"
+    )
+    assert "joined by RDMA within one rack" in of("gpus: 8, within: rack, interconnect: rdma")
+    assert "RDMA in no rack (`racks` in its file)" in of("gpus: 8, interconnect: rdma")
+
+
 def test_a_gang_above_every_role_s_limit_is_refused() -> None:
     text = PLAIN_JOB + "resources: {gpus: 17, gpu_type: [H100-80GB, A100-80GB], within: cluster}\n"
     refused = entry(text, path="jobs/research/one.yaml")

@@ -119,6 +119,7 @@ def test_a_rack_has_the_power_its_cluster_says_and_no_gang_needs_more() -> None:
     assert (cluster.rack_watts, cluster.device_watts) == ({"r2": 9000}, {"H100-80GB": 700})
     capacity = Capacity(cluster)
     sizes = {domain: capacity.largest(domain, ("H100-80GB",), 0.0) for domain in TopologyDomain}
+    assert capacity.short_of_power() == ("r2",)
     assert sizes == {
         TopologyDomain.NVLINK: 4,
         TopologyDomain.NODE: 8,
