@@ -73,7 +73,7 @@ def bar(
         return Bar(
             reason=Reason.DEPENDENCY_RUNNING, detail=f"after {', '.join(waiting)}", after=waiting
         )
-    if not fits(shapes.of(spec.gpus), shapes.where.up, shapes.where):
+    if not fits(shapes.of(spec.gpus), shapes.where.ahead, shapes.where):
         return Bar(
             reason=Reason.NODES_UNAVAILABLE,
             detail=f"needs {asked}; nodes that have it are down, cordoned or draining",

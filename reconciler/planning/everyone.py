@@ -7,7 +7,7 @@ than the first time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
 from reconciler.domain.team import Team
@@ -23,7 +23,7 @@ from reconciler.planning.inside import Inside, Stay, cut_short, kept
 from reconciler.planning.quota import ALL_TYPES, account_of
 from reconciler.planning.remaining import Moment
 from reconciler.planning.spread import Spread
-from reconciler.planning.topology import Layout, positions
+from reconciler.planning.topology import Layout, lowest, positions
 from reconciler.planning.windows import Window
 
 
@@ -86,13 +86,26 @@ class Walk:
         self._ending: dict[tuple[int, int], list[JobId]] = {}
         self._team_ending: dict[tuple[TeamName, int], list[JobId]] = {}
         self._slots: dict[JobId, Slot] = {}
+        self._idle = self._without_power()
+        """Devices of ``Layout.ahead`` that stay idle until somebody outside of it has ended."""
+        self._windows = self._with_power(view.windows)
         taken = [*self._held(), *self._fixed()]
         stays = self._stays()
-        taken += kept(self._grid, view.windows, stays, view.now)
-        self._inside = Inside(self._grid, view.windows, stays, view.now)
+        taken += kept(self._grid, self._windows, stays, view.now)
+        self._inside = Inside(self._grid, self._windows, stays, view.now)
         self._count_windows(stays)
         shortest = min((c.left.at(is_late=is_late) for c in view.contenders), default=1)
         self._state = State(self._grid, Holds.of(taken), view.now, shortest=shortest)
+
+    def _without_power(self) -> int:
+        where = self._view.where
+        return where.ahead & ~where.ready if where.caps else 0
+
+    def _with_power(self, windows: Sequence[Window]) -> Sequence[Window]:
+        where = self._view.where
+        if not where.caps:
+            return windows
+        return [replace(window, devices=window.devices & where.ahead) for window in windows]
 
     def found(self, floors: Mapping[JobId, Slot]) -> Found:
         """Place all contenders, none before its start in ``floors``."""
@@ -117,13 +130,32 @@ class Walk:
         return found
 
     def _held(self) -> Iterable[Taken]:
+        caps = self._view.where.caps
         for holder in self._view.holders:
             end = self._view.until(holder).at(is_late=self._is_late)
             rows, counts = self._grid.rows_of(holder.attempt.allocation)
             if not holder.comes_back and holder.job not in self._view.leaving:
                 self._ends[holder.job] = end
             self._note(holder.job, holder.team, rows, counts, self._view.now, end)
-            yield rows, counts, self._view.now, end
+            if caps:
+                yield *self._rows(self._on_power(holder.devices)), self._view.now, end
+            else:
+                yield rows, counts, self._view.now, end
+
+    def _on_power(self, devices: int) -> int:
+        """Return which devices of ``Layout.ahead`` somebody keeps from others.
+
+        Its own, and for each of them that is not among those one that is idle, in the same rack,
+        for want of the power it draws.
+        """
+        where = self._view.where
+        own, outside = devices & where.ahead, devices & ~where.ahead
+        for rack, _ in where.caps:
+            count = min((outside & rack).bit_count(), (self._idle & rack).bit_count())
+            stand_in = lowest(self._idle & rack, count)
+            self._idle &= ~stand_in
+            own |= stand_in
+        return own
 
     def _fixed(self) -> Iterable[Taken]:
         """Yield what is kept for fixed contenders: from now on where nobody is on it."""
@@ -141,10 +173,10 @@ class Walk:
             self._ends[contender.job] = end
             self._slots[contender.job] = Slot(start, end, rows, counts)
             self._note(contender.job, contender.spec.team, rows, counts, self._view.now, end)
-            for devices, since in (
-                (fixed.devices & busy, start),
-                (fixed.devices & ~busy, self._view.now),
-            ):
+            held = fixed.devices
+            if self._view.where.caps:
+                held = self._on_power(held)
+            for devices, since in ((held & busy, start), (held & ~busy, self._view.now)):
                 if devices:
                     yield *self._rows(devices), since, end
 
@@ -163,7 +195,7 @@ class Walk:
 
     def _count_windows(self, stays: Sequence[Stay]) -> None:
         """Count what windows keep in their teams' quotas; members inside count no further."""
-        for window in self._view.windows:
+        for window in self._windows:
             limits = self._limits.get(window.team)
             if limits is None:
                 continue

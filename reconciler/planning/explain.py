@@ -224,7 +224,7 @@ class _Checks:
         if not self._shapes.can_ever_fit(spec.gpus):
             said = f"the cluster has no place for {words(spec.gpus, where.unit)}"
             return Check(name="cluster", is_met=False, words=said)
-        ready = fits(shape, where.up, where)
+        ready = fits(shape, where.ahead, where)
         said = "ready nodes have" if ready else "only nodes that are not ready have"
         return Check(name="cluster", is_met=ready, words=f"{said} {words(spec.gpus, where.unit)}")
 

@@ -45,6 +45,7 @@ class Limited:
     grid: Grid
     rows: Rows
     gangs: Gangs
+    """The ways a request may be laid out over time (``Layout.ahead``)."""
 
 
 class Shapes:
@@ -79,7 +80,8 @@ class Shapes:
         whole = self._whole
         if not whole.caps:
             return
-        ready = whole.up & powered(whole.caps, whole.nodes, whole.up, in_use, booked)
+        first = whole.ahead
+        ready = whole.up & powered(whole.caps, whole.nodes, whole.up, in_use, booked, first)
         self._limited = self._last
         if self._last is None or self._last.where.ready != ready:
             where = replace(whole, ready=ready)
@@ -91,7 +93,8 @@ class Shapes:
                 ready=tuple(counts),
                 shut=frozenset(row for row, count in enumerate(counts) if not count),
             )
-            self._limited = Limited(where=where, grid=grid, rows=limited_rows, gangs=Gangs(grid))
+            ahead = replace(grid, size=np.array(rows.counts(whole.ahead), np.int64))
+            self._limited = Limited(where=where, grid=grid, rows=limited_rows, gangs=Gangs(ahead))
         assert self._limited is not None  # made above
         self.where = self._limited.where
 

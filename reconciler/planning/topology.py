@@ -46,6 +46,9 @@ class Layout:
     """Devices on which something new may start: of ready nodes, within the power of their racks."""
     up: int = 0
     """Devices of ready nodes, whether or not their racks have the power for all of them."""
+    ahead: int = 0
+    """As many devices of ready nodes as may be in use at once, whole nodes first: what a plan over
+    time may count on once what runs elsewhere has ended."""
     caps: tuple[tuple[int, int], ...] = ()
     """(devices of a rack, how many of them its power allows in use at once), where it binds."""
     linked: int = 0
@@ -103,6 +106,7 @@ def layout(cluster: Cluster) -> Layout:
         by_type=by_type,
         ready=ready,
         up=ready,
+        ahead=powered(caps, rows, ready) if caps else ready,
         caps=caps,
         linked=sum(part for row in rows for part in row.islands if part.bit_count() > 1),
         rdma=sum(row.all for row, node in zip(rows, nodes, strict=True) if node.rack in joined),
@@ -134,12 +138,13 @@ def powered(
     up: int,
     in_use: int = 0,
     booked: int = 0,
+    first: int = 0,
 ) -> int:
     """Return the devices that may be in use at once, within every rack's power.
 
-    Those ``in_use`` first, whatever they draw; then those ``booked``; of the rest whole nodes as
-    long as there is power for one, then what lies on the fewest free devices, so that what has to
-    stay idle lies together.  Without the racks that have no cap: all of ``up``.
+    Those ``in_use`` first, whatever they draw; then those ``booked``; of the rest those of
+    ``first``; whole nodes as long as there is power for one, then what lies on the fewest free
+    devices, so that what has to stay idle lies together.  Of racks without a cap: all of ``up``.
     """
     found = up
     for rack, most in caps:
@@ -147,7 +152,7 @@ def powered(
         kept = free & booked
         found = found & ~rack | in_use & rack
         left = most - (in_use & rack).bit_count()
-        for part in (kept, free & ~kept):
+        for part in (kept, free & first & ~kept, free & ~first & ~kept):
             chosen = _some(part, left, nodes, up) if left > 0 else 0
             found |= chosen
             left -= chosen.bit_count()

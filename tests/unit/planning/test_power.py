@@ -133,3 +133,23 @@ def test_everybody_gets_a_turn_under_a_cap(order: Order) -> None:
     assert 8 <= most <= 10
     assert {s.phase.value for s in world.statuses.values()} == {"succeeded"}
     assert world.now <= Instant(NOW + 24 * 3600)
+
+
+@pytest.mark.parametrize("order", Order)
+def test_who_waits_for_power_on_one_node_is_told_when_it_comes(order: Order) -> None:
+    """Three of four are in use on two nodes, so no node has three left; the gang starts when the
+    one outside the node that a plan over time counts on has ended."""
+    snapshot = a_snapshot(
+        nodes={"n1": {"gpus": 4, "rack_gpus": 4}, "n2": 4},
+        policy={"order": order},
+        running={
+            "one": {"gpus": 1, "on": {"n1": [0]}, "estimate": "9h", "preemptible": False},
+            "two": {"gpus": 2, "on": {"n2": [0, 1]}, "estimate": "1h", "preemptible": False},
+        },
+        pending={"three": {"gpus": 3, "estimate": "1h"}},
+    )
+    planned, _ = plan(snapshot)
+    told = planned.forecast[a_job_id("three")]
+    assert told.start_p50 == planned.forecast[a_job_id("two")].end_p50
+    assert told.allocation is not None
+    assert [(share.node, len(share.devices)) for share in told.allocation.shares] == [("n1", 3)]
