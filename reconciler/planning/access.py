@@ -46,11 +46,12 @@ class Access:
                 closed |= window.devices if window.is_exclusive else 0
         return closed
 
-    def enter(self, desk: Desk, asking: set[JobId], given: Given) -> set[JobId]:
+    def enter(self, desk: Desk, asking: set[JobId], given: Given, held: Room) -> set[JobId]:
         """Start jobs inside the open windows that admit them; return those that start.
 
-        The windows count for their team's quota already.  What the next window on the same
-        devices does not admit must be gone by then, inside as anywhere.
+        The windows count for their team's quota already; in ``held`` they do not, so that a team
+        that holds more than its quota beside its window starts nothing more inside.  What the next
+        window on the same devices does not admit must be gone by then, inside as anywhere.
         """
         if not any(window.is_open for window in self.calendar.windows):
             return set()
@@ -60,7 +61,9 @@ class Access:
             free = given.free & self.calendar.inside(job, self.snapshot.now)
             free &= self.open_to(job) if free else 0
             devices = place(self._shape(job), free, self.shapes.where) if free else None
-            if devices is not None:
+            team = job.split("/")[0]
+            if devices is not None and held.allows(team, devices):
+                held.start(team, devices)
                 given.start(job, devices)
                 found.add(job)
         return found

@@ -119,6 +119,8 @@ class Board:
         self.bookings: list[Booking] = []
         self.timeline = Timeline(now, where.ready, last)
         self.use = TeamUse(teams, where)
+        self._really = TeamUse(teams, where)
+        """What teams hold, whatever windows keep for them; counted where there are windows."""
         self.calendar = calendar
         for window in calendar.windows:
             since = max(now, window.start)
@@ -132,6 +134,9 @@ class Board:
         """Take the booking's devices out of what is free."""
         self.bookings.append(booking)
         self.timeline.occupy(booking.devices, booking.start, booking.end)
+        if self.calendar.windows:
+            held = booking.devices, booking.start, booking.end
+            self._really.add(booking.job, booking.team, *held)
         devices = booking.devices
         for window in self.calendar.windows:
             inside = devices & window.devices
@@ -211,6 +216,9 @@ class Board:
             return None
         end = Instant(start + duration_s)
         free = devices & self.timeline.free_between(start, end) & ~self.closed_to(contender, start)
+        team = contender.spec.team
+        if self._really.is_bounded(team):  # it may hold more than its quota beside the window
+            free &= self._really.allowed(team, contender.shape.count, start, end)
         found = place(contender.shape, free, self.where)
         return None if found is None else Place(devices=found, start=start, end=end)
 

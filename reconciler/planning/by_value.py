@@ -77,6 +77,7 @@ class ByValue:
         self._elastic = Elastic(
             snapshot=snapshot, shapes=shapes, books=books, desk=desk, access=self._access
         )
+        self._held = self._room.copy() if agenda.calendar.windows else self._room
         self._reserved = self._access.count_in(self._room, desk.holdings.taken)
         self.interruptions = Interruptions(
             snapshot.planner_state.interruptions, snapshot.teams, snapshot.now
@@ -171,7 +172,7 @@ class ByValue:
         if not (is_open or room.has_cohorts or desk.rushing or desk.timed):
             return moved
         asking = desk.waiting.keys() - self.promised.keys() - self._agenda.bars.keys() - moved
-        inside = self._access.enter(desk, asking, self.given) | moved
+        inside = self._access.enter(desk, asking, self.given, self._held) | moved
         asking -= inside
         if not room.has_cohorts and asking.isdisjoint(desk.rushing | desk.timed):
             return inside

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from reconciler.domain.plan import Verb
+from reconciler.domain.policy import Order
 from reconciler.domain.reason import Reason
 from reconciler.domain.snapshot import Snapshot
 from reconciler.planning.invariants import check
@@ -143,3 +144,29 @@ def test_who_keeps_a_window_from_opening_is_not_expected_gone_at_its_start(
     expected = planned.forecast
     assert expected[a_job_id("there")].end_p50 == NOW + gone_in_s
     assert expected[a_job_id("named")].start_p50 == NOW + gone_in_s
+
+
+@pytest.mark.parametrize("order", Order)
+def test_a_team_over_a_lowered_quota_starts_nothing_inside_its_window_either(order: Order) -> None:
+    """The window counts once in its team's quota; what the team holds beside it counts too."""
+    running = {name: {"gpus": 1, "on": {"n1": [at]}} for at, name in enumerate(("e", "h", "i"))}
+    snapshot = a_snapshot(
+        nodes={"n0": 2, "n1": 4},
+        policy={"order": order},
+        teams={"research": {"quota": {"*": 2}}},
+        running=running,
+        pending={"b": {"gpus": 1}},
+        reservations={
+            "window": {
+                "gpus": 2,
+                "booked": {"n0": [0, 1]},
+                "started_ago": "0s",
+                "duration": "1h",
+                "for": ["research/b"],
+            }
+        },
+    )
+    planned, _ = plan(snapshot)
+
+    check(snapshot, planned)
+    assert planned.decisions[a_job_id("b")].attempt is None
